@@ -1,0 +1,68 @@
+#pragma once
+
+#include "runtime/kernels.h"
+#include "runtime/tensor.h"
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace sam3 {
+
+struct MemoryStats {
+    size_t in_use = 0;    // handed out now
+    size_t reserved = 0;  // held by the pool, handed out or not
+    size_t peak = 0;      // highest in_use
+};
+
+// Sources of a linear layer's weights, in host memory, f32. Several are stacked by rows, so that q, k and v become
+// one product. A missing bias counts as zero.
+struct LinearSource {
+    std::vector<Tensor> weights;  // each [out_i, in]
+    std::vector<Tensor> biases;   // empty, or one per weight: [out_i] or undefined
+};
+struct Conv2dSource {
+    Tensor weight;  // [out, in / groups, kh, kw], PyTorch's order
+    Tensor bias;    // [out] or undefined
+    int stride = 1, padding = 0, groups = 1;
+};
+
+// Where tensors live and operators run. Thread-safe: several sessions share one device.
+class Device {
+public:
+    virtual ~Device() = default;
+
+    virtual std::string name() const = 0;
+    virtual bool is_host() const = 0;  // tensor memory can be read by the CPU directly
+    virtual const KernelTable& kernels() const = 0;
+
+    virtual std::shared_ptr<Buffer> allocate(size_t bytes) = 0;  // pooled, 64-byte aligned, not cleared
+    virtual MemoryStats memory() const = 0;
+    virtual void reset_peak() = 0;
+    virtual void trim() = 0;  // gives unused pooled memory back to the system
+
+    virtual void copy_from_host(void* destination, const void* source, size_t bytes) = 0;
+    virtual void copy_to_host(void* destination, const void* source, size_t bytes) = 0;
+    virtual void synchronize() = 0;
+
+    virtual std::shared_ptr<const PackedLinear> pack_linear(const LinearSource& source, Precision precision) = 0;
+    virtual std::shared_ptr<const PackedConv2d> pack_conv2d(const Conv2dSource& source, Precision precision) = 0;
+
+    // Runs the body of a stage. A device that can capture work replays it for a known key and equal shapes.
+    using StageBody = std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs)>;
+    virtual std::vector<Tensor> run_stage(const std::string& key, const std::vector<Tensor>& inputs,
+                                          const StageBody& body) {
+        (void)key;
+        return body(inputs);
+    }
+};
+
+// The CPU device; one per process is enough.
+std::shared_ptr<Device> make_cpu_device();
+
+// Fails with the names of the operators that the device lacks, if any.
+void require_all_operators(const Device& device);
+
+}  // namespace sam3

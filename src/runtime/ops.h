@@ -1,0 +1,95 @@
+#pragma once
+
+#include "runtime/device.h"
+#include "runtime/profiler.h"
+
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sam3 {
+
+struct AttentionOptions {
+    int heads = 1;
+    float scale = 0;        // 0: 1 / sqrt(head size)
+    int window = 0;
+    bool causal = false;
+    Tensor key_mask;        // u8 [N, Tk]
+    Tensor bias;            // [N, heads, Tq, Tk]
+    Tensor bias_rows;       // [N, heads, Tq, Kh]
+    Tensor bias_cols;       // [N, heads, Tq, Kw]
+};
+
+// The operators that networks are written with. Checks shapes, allocates results, measures, and calls the device.
+// A wrong shape is a bug in a model file or in the program: it throws Error with both shapes.
+// One per session; not thread-safe. Results are new tensors unless the name ends in an underscore.
+class Ops {
+public:
+    Ops(Device& device, int threads);
+
+    Device& device() const { return device_; }
+    int threads() const { return context_.threads; }
+    void set_profiler(Profiler* profiler) { profiler_ = profiler; }
+    Profiler* profiler() const { return profiler_; }
+
+    Tensor empty(const Shape& shape, DType type = DType::f32);
+    Tensor full(const Shape& shape, float value, DType type = DType::f32);
+    Tensor upload(const Tensor& host);      // host memory -> device, dense
+    Tensor download(const Tensor& tensor);  // device -> host memory, dense
+
+    Tensor linear(const Tensor& x, const PackedLinear& weights, Activation activation = Activation::none,
+                  const Tensor& residual = {});
+    Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_b = false, float alpha = 1.0F);
+    Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options);
+    void rope_2d_(const Tensor& x, const Tensor& table, int heads, int window = 0);
+    Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, float eps,
+                      Activation activation = Activation::none);
+    Tensor group_norm(const Tensor& x, int groups, const Tensor& gamma, const Tensor& beta, float eps,
+                      Activation activation = Activation::none);
+    Tensor softmax(const Tensor& x);
+    Tensor conv2d(const Tensor& x, const PackedConv2d& weights, Activation activation = Activation::none,
+                  const Tensor& residual = {});
+    Tensor conv_transpose_2x2(const Tensor& x, const PackedLinear& weights, Activation activation = Activation::none,
+                              const Tensor& residual = {});
+    Tensor resize(const Tensor& x, int64_t height, int64_t width, Interpolation mode, bool antialias = false);
+    Tensor roi_align(const Tensor& x, const Tensor& boxes, int64_t height, int64_t width, float spatial_scale = 1.0F,
+                     int sampling_ratio = -1, bool aligned = false);
+    Tensor grid_sample(const Tensor& x, const Tensor& grid);
+    Tensor max_pool(const Tensor& x, int kernel, int stride);
+
+    Tensor unary(const Tensor& x, Unary function);
+    Tensor affine(const Tensor& x, float scale, float shift);  // scale * x + shift
+    Tensor clamp(const Tensor& x, float low, float high);
+    Tensor binary(const Tensor& a, const Tensor& b, Binary function);  // NumPy's broadcasting
+    Tensor add(const Tensor& a, const Tensor& b) { return binary(a, b, Binary::add); }
+    Tensor sub(const Tensor& a, const Tensor& b) { return binary(a, b, Binary::sub); }
+    Tensor mul(const Tensor& a, const Tensor& b) { return binary(a, b, Binary::mul); }
+    void add_(const Tensor& a, const Tensor& b);  // a += b
+
+    Tensor contiguous(const Tensor& x);  // x itself when dense
+    Tensor cast(const Tensor& x, DType type);
+    void copy_(const Tensor& destination, const Tensor& source);  // shapes equal, either side strided
+    Tensor permute(const Tensor& x, const std::vector<int>& order);
+    Tensor concat(const std::vector<Tensor>& parts, int dim);
+    Tensor pad_bottom_right(const Tensor& x, int64_t height, int64_t width);  // zeros, [N, H, W, C]
+    Tensor embedding(const Tensor& table, const Tensor& ids);                 // ids i32 [...] -> [..., C]
+    Tensor gather_rows(const Tensor& x, const Tensor& ids);
+    std::pair<Tensor, Tensor> topk(const Tensor& x, int64_t k);
+    Tensor sine_embed(const Tensor& x, int dim, float temperature, float scale);  // [...] -> [..., dim]
+
+    // Runs a stage: a unit that a device may capture and replay. The body sees only its inputs and constants.
+    std::vector<Tensor> stage(const std::string& name, const std::vector<Tensor>& inputs, const Device::StageBody& body);
+
+private:
+    Tensor matrix(const Tensor& x);  // [rows, C] view, copied only when rows have no common stride
+    template <typename Args>
+    void run(const char* name, void (*kernel)(const ExecContext&, const Args&), const Args& args, const Tensor& out,
+             double flops);
+
+    Device& device_;
+    ExecContext context_;
+    Profiler* profiler_ = nullptr;
+};
+
+}  // namespace sam3
