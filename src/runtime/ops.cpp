@@ -457,7 +457,7 @@ Tensor Ops::sine_embed(const Tensor& x, int dim, float temperature, float scale)
 }
 
 std::vector<Tensor> Ops::stage(const std::string& name, const std::vector<Tensor>& inputs, const Device::StageBody& body) {
-    if (profiler_ == nullptr) return device_.run_stage(name, inputs, body);
+    if (profiler_ == nullptr) return trace_ ? body(inputs) : device_.run_stage(name, inputs, body);
     device_.synchronize();
     const auto start = std::chrono::steady_clock::now();
     std::vector<Tensor> outputs = body(inputs);  // uncaptured, so that each operator is seen

@@ -3,6 +3,7 @@
 #include "runtime/device.h"
 #include "runtime/profiler.h"
 
+#include <functional>
 #include <limits>
 #include <string>
 #include <utility>
@@ -15,10 +16,10 @@ struct AttentionOptions {
     float scale = 0;        // 0: 1 / sqrt(head size)
     int window = 0;
     bool causal = false;
-    Tensor key_mask;        // u8 [N, Tk]
-    Tensor bias;            // [N, heads, Tq, Tk]
-    Tensor bias_rows;       // [N, heads, Tq, Kh]
-    Tensor bias_cols;       // [N, heads, Tq, Kw]
+    Tensor key_mask{};      // u8 [N, Tk]
+    Tensor bias{};          // [N, heads, Tq, Tk]
+    Tensor bias_rows{};     // [N, heads, Tq, Kh]
+    Tensor bias_cols{};     // [N, heads, Tq, Kw]
 };
 
 // The operators that networks are written with. Checks shapes, allocates results, measures, and calls the device.
@@ -32,6 +33,13 @@ public:
     int threads() const { return context_.threads; }
     void set_profiler(Profiler* profiler) { profiler_ = profiler; }
     Profiler* profiler() const { return profiler_; }
+    // Receives named intermediates (`--dump`, parity tests); the names are documented in docs/parity.md.
+    using TraceSink = std::function<void(const std::string& name, const Tensor& tensor)>;
+    void set_trace(TraceSink sink) { trace_ = std::move(sink); }
+    bool tracing() const { return static_cast<bool>(trace_); }
+    void trace(const std::string& name, const Tensor& tensor) const {
+        if (trace_) trace_(name, tensor);
+    }
 
     Tensor empty(const Shape& shape, DType type = DType::f32);
     Tensor full(const Shape& shape, float value, DType type = DType::f32);
@@ -90,6 +98,7 @@ private:
     Device& device_;
     ExecContext context_;
     Profiler* profiler_ = nullptr;
+    TraceSink trace_;
 };
 
 }  // namespace sam3

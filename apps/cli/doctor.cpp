@@ -1,0 +1,90 @@
+#include "command.h"
+#include "host.h"
+#include "media/versions.h"
+#include "runtime/cpu/version.h"
+#include "runtime/device.h"
+#include "sam3.h"
+
+#include <algorithm>
+#include <iomanip>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+namespace sam3::cli {
+namespace {
+
+struct Findings {
+    Host host;
+    std::vector<std::string> devices;
+    std::vector<std::pair<std::string, std::string>> libraries;
+    std::vector<std::string> advice;  // what makes this machine slower than it need be
+};
+
+Findings examine() {
+    Findings found;
+    found.host = describe_host();
+    found.devices.push_back(make_cpu_device()->name());
+    found.libraries = {{"oneDNN", onednn_version()}, {"OpenMP", std::to_string(openmp_threads()) + " threads"}};
+    for (auto& library : media_library_versions()) found.libraries.push_back(std::move(library));
+
+    const auto has = [&](const char* feature) {
+        const auto& features = found.host.features;
+        return std::find(features.begin(), features.end(), feature) != features.end();
+    };
+    if (!found.host.features.empty() && !has("avx2") && !has("asimd")) {
+        found.advice.emplace_back("this CPU has no AVX2: everything runs, several times slower");
+    }
+    if (openmp_threads() < found.host.threads) {
+        found.advice.push_back("OpenMP uses " + std::to_string(openmp_threads()) + " of " +
+                               std::to_string(found.host.threads) + " hardware threads: is OMP_NUM_THREADS set?");
+    }
+    return found;
+}
+
+void print_text(const Findings& found) {
+    const auto line = [](const std::string& name, const std::string& value) {
+        std::cout << std::left << std::setw(14) << name << value << "\n";
+    };
+    std::string features;
+    for (const auto& feature : found.host.features) features += (features.empty() ? "" : " ") + feature;
+    line("sam3", sam3_version());
+    line("system", found.host.system);
+    line("CPU", found.host.cpu.empty() ? "unknown" : found.host.cpu);
+    line("instructions", features.empty() ? "unknown" : features);
+    line("threads", std::to_string(found.host.threads));
+    line("memory", pretty_size(found.host.memory) + ", " + pretty_size(found.host.free_memory) + " free");
+    for (const auto& device : found.devices) line("device", device);
+    for (const auto& [name, version] : found.libraries) line(name, version);
+    for (const auto& advice : found.advice) line("note", advice);
+}
+
+void print_json(const Findings& found) {
+    nlohmann::ordered_json out;
+    out["version"] = sam3_version();
+    out["system"] = found.host.system;
+    out["cpu"] = found.host.cpu;
+    out["instructions"] = found.host.features;
+    out["threads"] = found.host.threads;
+    out["memory"] = found.host.memory;
+    out["free_memory"] = found.host.free_memory;
+    out["devices"] = found.devices;
+    for (const auto& [name, version] : found.libraries) out["libraries"][name] = version;
+    out["notes"] = found.advice;
+    std::cout << out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";
+}
+
+}  // namespace
+
+void add_doctor(CLI::App& program, Action& chosen) {
+    CLI::App* command = program.add_subcommand("doctor", "Show what this machine and this build offer");
+    const auto json = std::make_shared<bool>(false);
+    command->add_flag("--json", *json, "Print JSON");
+    command->footer(
+        "Examples:\n"
+        "  sam3 doctor\n"
+        "  sam3 doctor --json > report.json     to attach to a bug report");
+    command->callback([json, &chosen] { chosen = [json] { *json ? print_json(examine()) : print_text(examine()); }; });
+}
+
+}  // namespace sam3::cli

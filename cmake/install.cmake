@@ -1,0 +1,24 @@
+# `cmake --install`: headers, library, program, the CMake package and the pkg-config file.
+include(CMakePackageConfigHelpers)
+
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/sam3)
+file(GLOB public_headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/*.h)
+install(FILES ${public_headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT library)
+install(TARGETS sam3 EXPORT sam3Targets COMPONENT library
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS sam3_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
+install(EXPORT sam3Targets NAMESPACE sam3:: DESTINATION ${package_folder} COMPONENT library)
+
+# A shared library carries its own dependencies; the user of a static one has to find them.
+if(BUILD_SHARED_LIBS)
+  set(SAM3_FIND_DEPENDENCIES)
+endif()
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/sam3Config.cmake.in ${PROJECT_BINARY_DIR}/sam3Config.cmake
+                              INSTALL_DESTINATION ${package_folder})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/sam3ConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+# Relative to the file itself, so that an installed tree may be moved.
+file(RELATIVE_PATH SAM3_PC_PREFIX /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+configure_file(${PROJECT_SOURCE_DIR}/cmake/sam3.pc.in ${PROJECT_BINARY_DIR}/sam3.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/sam3Config.cmake ${PROJECT_BINARY_DIR}/sam3ConfigVersion.cmake
+        DESTINATION ${package_folder} COMPONENT library)
+install(FILES ${PROJECT_BINARY_DIR}/sam3.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT library)

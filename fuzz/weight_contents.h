@@ -1,0 +1,50 @@
+#pragma once
+
+#include "util/error.h"
+#include "weights/binder.h"
+#include "weights/codecs.h"
+#include "weights/name_maps.h"
+
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+// What a program does with a file that a reader accepted: every promise of the reader is relied on here.
+namespace sam3::fuzz {
+
+inline void decode_everything(const WeightFile& file) {
+    size_t budget = size_t{1} << 22;  // a file of zero-byte types cannot claim more values than it has bytes
+    for (const WeightTensor& tensor : file.tensors()) {
+        if (tensor.type == WeightType::unsupported) continue;
+        const int64_t count = tensor.shape.numel();
+        if (static_cast<uint64_t>(count / block_size(tensor.type) * block_bytes(tensor.type)) != tensor.bytes) std::abort();
+        if (static_cast<size_t>(count) > budget) continue;
+        budget -= static_cast<size_t>(count);
+        std::vector<float> values(static_cast<size_t>(count));
+        decode_to_f32(tensor.type, tensor.data, count, values.data());
+    }
+}
+
+inline void bind_everything(const std::shared_ptr<const WeightFile>& file, const NameMap& names) {
+    WeightLoader loader(file, names);
+    const Scope root = loader.root();
+    for (const WeightTensor& tensor : file->tensors()) {
+        const auto shape = root.shape_of(tensor.name);
+        if (shape && checked_numel(*shape).value_or(INT64_MAX) < (1 << 20)) root.tensor(tensor.name, *shape);
+        root.tensor(tensor.name + "x", {1});
+    }
+    loader.finish("the input", sam3_unused_weights());
+}
+
+inline void use(WeightFileContents contents) {
+    const auto file = std::make_shared<const WeightFile>(std::move(contents));
+    decode_everything(*file);
+    for (const NameMap* names : {&identity_name_map(), &sam3_official_names(), &sam3_hf_names()}) {
+        try {
+            bind_everything(file, *names);
+        } catch (const Error&) {  // a wrong file: said in a sentence
+        }
+    }
+}
+
+}  // namespace sam3::fuzz

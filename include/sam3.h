@@ -1,0 +1,141 @@
+// sam3.h - Segment Anything in C++: images in, instances out.
+//
+//     sam3_params params;
+//     params.model_path = "sam3.gguf";                       // or a Hugging Face folder, or a .safetensors file
+//     auto model = sam3_load_model(params);
+//     if (!model) { std::fprintf(stderr, "%s\n", sam3_last_error()); return 1; }
+//     auto state = sam3_create_state(*model, params);
+//     sam3_encode_image(*state, *model, sam3_load_image("photo.jpg"));
+//     sam3_pcs_params prompt;
+//     prompt.text_prompt = "red car";
+//     for (const sam3_detection& d : sam3_segment_pcs(*state, *model, prompt).detections)
+//         std::printf("%.2f  %.0f,%.0f - %.0f,%.0f\n", d.score, d.box.x0, d.box.y0, d.box.x1, d.box.y1);
+//
+// Ownership: everything is returned by value or by smart pointer; nothing has to be freed by hand.
+// Threads: a model may be shared by any number of threads; a state belongs to one thread at a time.
+// Failure: no function throws. Functions that can fail return null, false or an empty result, and sam3_last_error()
+// then says in a sentence what went wrong (per thread; empty after a call that succeeded).
+// The header is valid C++14 and names no third-party type.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#if defined(_WIN32)
+#define SAM3_API
+#else
+#define SAM3_API __attribute__((visibility("default")))
+#endif
+
+struct sam3_model;  // weights and tokenizer; immutable
+struct sam3_state;  // one image (or batch of images) and the buffers to work on it
+
+// Pixel coordinates: x to the right, y down, (0, 0) is the top left corner of the top left pixel.
+struct sam3_point {
+    float x;
+    float y;
+};
+
+struct sam3_box {
+    float x0;  // left
+    float y0;  // top
+    float x1;  // right
+    float y1;  // bottom
+};
+
+// 8-bit samples, interleaved, rows from top to bottom without padding.
+struct sam3_image {
+    int width = 0;
+    int height = 0;
+    int channels = 3;  // 3: RGB; 1 (grey) and 4 (RGBA, alpha ignored) are accepted too
+    std::vector<uint8_t> data;
+};
+
+struct sam3_mask {
+    int width = 0;
+    int height = 0;
+    float iou_score = 0.0f;     // predicted quality of the mask
+    float obj_score = 0.0f;     // how sure the model is that the object is there
+    int instance_id = -1;       // unique within a result; in video, within the session
+    std::vector<uint8_t> data;  // 0 or 255, of the image's size
+};
+
+struct sam3_detection {
+    sam3_box box{0, 0, 0, 0};
+    float score = 0.0f;      // confidence: presence of the concept times the match of this instance
+    float iou_score = 0.0f;  // predicted quality of the mask; equal to score where a model predicts none
+    int instance_id = -1;
+    sam3_mask mask;
+};
+
+// What was found on one image with one prompt, best first.
+struct sam3_result {
+    std::vector<sam3_detection> detections;
+    float presence_score = 0.0f;  // probability that the concept is in the image at all
+    sam3_mask semantic;           // union of everything that matches; empty unless asked for
+};
+
+struct sam3_params {
+    std::string model_path;   // a Hugging Face folder, .safetensors or .gguf file; recognised by content
+    int n_threads = 4;        // CPU threads; never changes a result
+    bool use_gpu = true;      // use a GPU where this build and the machine have one
+    int seed = 42;            // kept for compatibility; nothing here is random
+    std::string behaviour;    // "official" or "hf": whose post-processing to follow; empty: the model's own
+    int image_size = 0;       // side in pixels that images are scaled to; 0: the model's own
+};
+
+// Promptable concept segmentation: find every instance of a concept.
+struct sam3_pcs_params {
+    std::string text_prompt;               // noun phrase, e.g. "red car"; may be empty when there are exemplars
+    std::vector<sam3_box> pos_exemplars;   // boxes around instances of the concept
+    std::vector<sam3_box> neg_exemplars;   // boxes around what it is not
+    float score_threshold = 0.5f;          // detections with a higher score are returned
+    float nms_threshold = 0.1f;            // mask IoU above which the weaker of two goes; 1 or more: keep all
+    std::vector<sam3_point> pos_points;    // points on instances (models whose file has the point weights)
+    std::vector<sam3_point> neg_points;
+    int max_detections = 0;                // keep only the best so many; 0: all
+    bool semantic = false;                 // also fill sam3_result::semantic
+    int image_index = 0;                   // which image of sam3_encode_images
+};
+
+struct SAM3_API sam3_state_deleter {
+    void operator()(sam3_state* state) const;
+};
+using sam3_state_ptr = std::unique_ptr<sam3_state, sam3_state_deleter>;
+
+// "0.1.0"
+SAM3_API const char* sam3_version();
+
+// Why the last call in this thread failed; "" if it did not. Valid until the next call in this thread.
+SAM3_API const char* sam3_last_error();
+
+// Reads a model. Null on failure; the error lists everything that is missing or mis-shaped at once.
+SAM3_API std::shared_ptr<sam3_model> sam3_load_model(const sam3_params& params);
+
+// A workspace for one thread. The model must outlive it (hold its shared_ptr). Null on failure.
+SAM3_API sam3_state_ptr sam3_create_state(const sam3_model& model, const sam3_params& params);
+
+// Runs the image encoder; every prompt that follows reuses its result.
+SAM3_API bool sam3_encode_image(sam3_state& state, const sam3_model& model, const sam3_image& image);
+
+// The same for several images in one batch; prompts choose one by image_index.
+SAM3_API bool sam3_encode_images(sam3_state& state, const sam3_model& model, const std::vector<sam3_image>& images);
+
+// Finds all instances of a concept on an encoded image.
+SAM3_API sam3_result sam3_segment_pcs(sam3_state& state, const sam3_model& model, const sam3_pcs_params& params);
+
+// Several prompts in one batch, which share the image encoding; one result per prompt. Empty on failure.
+SAM3_API std::vector<sam3_result> sam3_segment_pcs_batch(sam3_state& state, const sam3_model& model,
+                                                         const std::vector<sam3_pcs_params>& prompts);
+
+// Drop a model or a state early. Not needed: the smart pointers do it.
+SAM3_API void sam3_free_model(sam3_model& model);
+SAM3_API void sam3_free_state(sam3_state& state);
+
+// Reads a JPEG (its orientation applied), PNG or WebP file as RGB. Width 0 on failure.
+SAM3_API sam3_image sam3_load_image(const std::string& path);
+
+// Writes the mask as an 8-bit grey PNG, whole or not at all.
+SAM3_API bool sam3_save_mask(const sam3_mask& mask, const std::string& path);

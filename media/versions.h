@@ -1,0 +1,12 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sam3 {
+
+// {"libjpeg-turbo", "2.1.5"}, ...: the codecs that this build uses.
+std::vector<std::pair<std::string, std::string>> media_library_versions();
+
+}  // namespace sam3

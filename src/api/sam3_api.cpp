@@ -1,0 +1,198 @@
+#include "sam3.h"
+
+#include "engine/image_session.h"
+#include "engine/model.h"
+#include "media/image_io.h"
+#include "util/error.h"
+
+#include <exception>
+#include <new>
+#include <utility>
+
+// Catches, translates, and holds no logic.
+
+struct sam3_model {
+    std::shared_ptr<const sam3::Model> model;
+};
+
+struct sam3_state {
+    std::shared_ptr<const sam3::Model> model;
+    std::unique_ptr<sam3::ImageSession> session;
+};
+
+namespace {
+
+thread_local std::string last_error;
+
+// Runs `body`; an exception becomes the thread's error text and `fallback`.
+template <typename Result, typename Body>
+Result guarded(Result fallback, const Body& body) {
+    try {
+        last_error.clear();
+        return body();
+    } catch (const std::bad_alloc&) {
+        last_error = "out of memory";
+    } catch (const std::exception& error) {
+        last_error = error.what();
+    } catch (...) {
+        last_error = "unknown error";
+    }
+    return fallback;
+}
+
+sam3::Image to_image(const sam3_image& image) {
+    sam3::Image out;
+    out.width = image.width;
+    out.height = image.height;
+    out.channels = image.channels;
+    out.pixels = image.data;
+    return out;
+}
+
+sam3::ConceptPrompt to_prompt(const sam3_pcs_params& params) {
+    sam3::ConceptPrompt prompt;
+    prompt.text = params.text_prompt;
+    prompt.image = params.image_index;
+    const auto boxes = [](const std::vector<sam3_box>& from, std::vector<sam3::Box>& to) {
+        for (const sam3_box& box : from) to.push_back({box.x0, box.y0, box.x1, box.y1});
+    };
+    const auto points = [](const std::vector<sam3_point>& from, std::vector<sam3::Point>& to) {
+        for (const sam3_point& point : from) to.push_back({point.x, point.y});
+    };
+    boxes(params.pos_exemplars, prompt.positive_boxes);
+    boxes(params.neg_exemplars, prompt.negative_boxes);
+    points(params.pos_points, prompt.positive_points);
+    points(params.neg_points, prompt.negative_points);
+    prompt.options.threshold = params.score_threshold;
+    prompt.options.nms_threshold = params.nms_threshold;
+    prompt.options.top_k = params.max_detections;
+    prompt.options.semantic = params.semantic;
+    return prompt;
+}
+
+sam3_mask from_mask(const sam3::Mask& mask) {
+    sam3_mask out;
+    out.width = mask.width;
+    out.height = mask.height;
+    out.data.reserve(mask.data.size());
+    for (const uint8_t value : mask.data) out.data.push_back(value != 0 ? 255 : 0);
+    return out;
+}
+
+sam3_result from_result(const sam3::ConceptResult& result) {
+    sam3_result out;
+    out.presence_score = result.presence;
+    out.semantic = from_mask(result.semantic);
+    for (const sam3::Detection& detection : result.detections) {
+        sam3_detection item;
+        item.box = {detection.box.x0, detection.box.y0, detection.box.x1, detection.box.y1};
+        item.score = detection.score;
+        item.iou_score = detection.score;
+        item.instance_id = static_cast<int>(out.detections.size());
+        item.mask = from_mask(detection.mask);
+        item.mask.iou_score = detection.score;
+        item.mask.obj_score = result.presence;
+        item.mask.instance_id = item.instance_id;
+        out.detections.push_back(std::move(item));
+    }
+    return out;
+}
+
+sam3::ImageSession& session_of(sam3_state& state) {
+    if (!state.session) sam3::fail("this state was freed");
+    return *state.session;
+}
+
+}  // namespace
+
+const char* sam3_last_error() { return last_error.c_str(); }
+
+void sam3_state_deleter::operator()(sam3_state* state) const { delete state; }
+
+std::shared_ptr<sam3_model> sam3_load_model(const sam3_params& params) {
+    return guarded(std::shared_ptr<sam3_model>(), [&] {
+        auto model = std::make_shared<sam3_model>();
+        sam3::LoadOptions options;
+        options.path = params.model_path;
+        options.behaviour = params.behaviour;
+        options.image_size = params.image_size;
+        options.threads = params.n_threads;
+        model->model = sam3::Model::load(options);
+        return model;
+    });
+}
+
+sam3_state_ptr sam3_create_state(const sam3_model& model, const sam3_params& params) {
+    return guarded(sam3_state_ptr(), [&] {
+        if (!model.model) sam3::fail("this model was freed");
+        if (params.n_threads < 1) sam3::fail("n_threads must be at least 1, found ", params.n_threads);
+        sam3_state_ptr state(new sam3_state);
+        state->model = model.model;
+        state->session = std::make_unique<sam3::ImageSession>(model.model, params.n_threads);
+        return state;
+    });
+}
+
+bool sam3_encode_image(sam3_state& state, const sam3_model& model, const sam3_image& image) {
+    return sam3_encode_images(state, model, {image});
+}
+
+bool sam3_encode_images(sam3_state& state, const sam3_model&, const std::vector<sam3_image>& images) {
+    return guarded(false, [&] {
+        std::vector<sam3::Image> converted;
+        for (const sam3_image& image : images) converted.push_back(to_image(image));
+        session_of(state).encode(converted);
+        return true;
+    });
+}
+
+sam3_result sam3_segment_pcs(sam3_state& state, const sam3_model&, const sam3_pcs_params& params) {
+    return guarded(sam3_result(), [&] {
+        const sam3::ConceptPrompt prompt = to_prompt(params);
+        return from_result(session_of(state).segment({&prompt, 1}).front());
+    });
+}
+
+std::vector<sam3_result> sam3_segment_pcs_batch(sam3_state& state, const sam3_model&,
+                                                const std::vector<sam3_pcs_params>& prompts) {
+    return guarded(std::vector<sam3_result>(), [&] {
+        std::vector<sam3::ConceptPrompt> converted;
+        for (const sam3_pcs_params& params : prompts) converted.push_back(to_prompt(params));
+        std::vector<sam3_result> results;
+        for (const sam3::ConceptResult& result : session_of(state).segment(converted))
+            results.push_back(from_result(result));
+        return results;
+    });
+}
+
+void sam3_free_model(sam3_model& model) { model.model.reset(); }
+
+void sam3_free_state(sam3_state& state) {
+    state.session.reset();
+    state.model.reset();
+}
+
+sam3_image sam3_load_image(const std::string& path) {
+    return guarded(sam3_image(), [&] {
+        sam3::Image image = sam3::read_image(path);
+        sam3_image out;
+        out.width = image.width;
+        out.height = image.height;
+        out.channels = image.channels;
+        out.data = std::move(image.pixels);
+        return out;
+    });
+}
+
+bool sam3_save_mask(const sam3_mask& mask, const std::string& path) {
+    return guarded(false, [&] {
+        sam3::Image image;
+        image.width = mask.width;
+        image.height = mask.height;
+        image.channels = 1;
+        image.pixels = mask.data;
+        sam3::check_image(image);
+        sam3::write_file(path, sam3::encode_png(image));
+        return true;
+    });
+}

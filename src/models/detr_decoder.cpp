@@ -1,0 +1,147 @@
+#include "models/detr_decoder.h"
+
+#include <cstring>
+#include <numbers>
+
+namespace sam3 {
+
+namespace {
+
+constexpr float kNormEps = 1e-5F;
+
+// Columns of the reference's first position layer are ordered y, x, w, h; boxes are x, y, w, h. Swapping the weights
+// once spares a shuffle per layer.
+nn::Linear position_layer(const nn::LoadContext& context, const Scope& scope, int64_t channels) {
+    const Tensor stored = scope.tensor("weight", {channels, 2 * channels});
+    const int64_t block = channels / 2;
+    Tensor weight = Tensor::host(stored.shape());
+    constexpr int64_t kSource[4] = {1, 0, 2, 3};
+    for (int64_t row = 0; row < channels; ++row)
+        for (int64_t i = 0; i < 4; ++i)
+            std::memcpy(weight.data<float>() + (row * 4 + i) * block, stored.data<float>() + (row * 4 + kSource[i]) * block,
+                        static_cast<size_t>(block) * sizeof(float));
+    return nn::Linear(context, weight, scope.tensor("bias", {channels}));
+}
+
+nn::Linear edges_layer(const nn::LoadContext& context) {
+    static constexpr float kWeights[16] = {1, 0, -0.5F, 0, 1, 0, 0.5F, 0, 0, 1, 0, -0.5F, 0, 1, 0, 0.5F};
+    return nn::Linear(context, Tensor::wrap_host(kWeights, {4, 4}, DType::f32), Tensor());
+}
+
+Tensor coordinate_table(int64_t size) {
+    Tensor table = Tensor::host({1, 1, size, 1});
+    for (int64_t i = 0; i < size; ++i) table.data<float>()[i] = static_cast<float>(i) / static_cast<float>(size);
+    return table;
+}
+
+}  // namespace
+
+DetrDecoder::DetrDecoder(const nn::LoadContext& context, const Scope& scope, const StackConfig& config, int64_t queries)
+    : config_(config),
+      queries_(queries),
+      to_edges_(edges_layer(context)),
+      output_norm_(context, scope / "output_layer_norm", config.hidden_size, kNormEps),
+      presence_norm_(context, scope / "presence_layer_norm", config.hidden_size, kNormEps) {
+    const int64_t c = config.hidden_size;
+    const std::vector<std::string> two = {"layer1", "layer2"};
+    const std::vector<std::string> three = {"layer1", "layer2", "layer3"};
+    box_head_ = nn::MlpHead(context, scope / "box_head", three, c, c, 4);
+    presence_head_ = nn::MlpHead(context, scope / "presence_head", three, c, c, 1);
+    bias_x_ = nn::MlpHead(context, scope / "box_rpb_embed_x", two, 2, c, config.heads);
+    bias_y_ = nn::MlpHead(context, scope / "box_rpb_embed_y", two, 2, c, config.heads);
+    position_head_ = nn::MlpHead({position_layer(context, scope / "ref_point_head" / "layer1", c),
+                                  nn::Linear(context, scope / "ref_point_head" / "layer2", c, c)});
+
+    Tensor tokens = Tensor::host({1, queries + 1, c});
+    const size_t row = static_cast<size_t>(c) * sizeof(float);
+    std::memcpy(tokens.raw(), (scope / "presence_token").tensor("weight", {1, c}).raw(), row);
+    std::memcpy(tokens.data<float>() + c, (scope / "query_embed").tensor("weight", {queries, c}).raw(),
+                static_cast<size_t>(queries) * row);
+    initial_tokens_ = nn::to_device(context, tokens);
+    initial_boxes_ =
+        nn::to_device(context, (scope / "reference_points").tensor("weight", {queries, 4})).reshape({1, queries, 4});
+
+    for (int i = 0; i < config.layers; ++i) {
+        const Scope layer = scope / "layers" / i;
+        layers_.push_back({nn::Attention(context, layer / "self_attn", c, config.heads),
+                           nn::Attention(context, layer / "text_cross_attn", c, config.heads),
+                           nn::Attention(context, layer / "vision_cross_attn", c, config.heads),
+                           nn::LayerNorm(context, layer / "self_attn_layer_norm", c, kNormEps),
+                           nn::LayerNorm(context, layer / "text_cross_attn_layer_norm", c, kNormEps),
+                           nn::LayerNorm(context, layer / "vision_cross_attn_layer_norm", c, kNormEps),
+                           nn::LayerNorm(context, layer / "mlp_layer_norm", c, kNormEps),
+                           nn::Mlp(context, layer / "mlp", c, config.mlp_size, config.activation)});
+    }
+}
+
+std::shared_ptr<const DetrDecoder::Coordinates> DetrDecoder::coordinates_for(Ops& ops, int64_t height, int64_t width) const {
+    return coordinates_.get(height, width, [&] {
+        return Coordinates{ops.upload(coordinate_table(height)), ops.upload(coordinate_table(width))};
+    });
+}
+
+// Zero for the presence token, which comes first and has no box.
+Tensor DetrDecoder::query_positions(Ops& ops, const Tensor& boxes) const {
+    const int64_t batch = boxes.dim(0);
+    const int64_t c = config_.hidden_size;
+    constexpr float kTwoPi = 2.0F * std::numbers::pi_v<float>;
+    const Tensor sines = ops.sine_embed(boxes, static_cast<int>(c / 2), 10000.0F, kTwoPi).reshape({batch, queries_, 2 * c});
+    Tensor out = ops.full({batch, queries_ + 1, c}, 0.0F);
+    ops.copy_(out.slice(1, 1, queries_), position_head_.forward(ops, sines));
+    return out;
+}
+
+// The bias of a pixel is a function of its row plus a function of its column; see arXiv 2308.01904.
+AttentionOptions DetrDecoder::box_bias(Ops& ops, const Tensor& boxes, const Coordinates& coordinates) const {
+    const int64_t batch = boxes.dim(0);
+    const Tensor edges = to_edges_.forward(ops, boxes).reshape({batch, queries_, 1, 4});
+    const auto axis = [&](const Tensor& positions, int64_t first_edge, const nn::MlpHead& head) {
+        // sign(8d) log2(|8d| + 1) / log2(8), d = distance to the two edges
+        const Tensor distance = ops.sub(positions, edges.slice(-1, first_edge, 2));
+        const Tensor scaled = ops.affine(ops.unary(ops.affine(distance, 8.0F, 0.0F), Unary::signed_log2), 1.0F / 3.0F, 0.0F);
+        const Tensor bias = ops.permute(head.forward(ops, scaled), {0, 3, 1, 2});
+        Tensor out = ops.full({batch, config_.heads, queries_ + 1, positions.dim(2)}, 0.0F);
+        ops.copy_(out.slice(2, 1, queries_), bias);
+        return out;
+    };
+    AttentionOptions options;
+    options.bias_cols = axis(coordinates.columns, 0, bias_x_);
+    options.bias_rows = axis(coordinates.rows, 2, bias_y_);
+    return options;
+}
+
+// Post-norm; x [B, 1 + Q, C].
+Tensor DetrDecoder::layer_forward(Ops& ops, const Layer& layer, const Tensor& input, const Tensor& query_position,
+                                  const Tensor& keys, const Tensor& memory, const PromptTokens& prompt,
+                                  const AttentionOptions& bias) const {
+    Tensor q = ops.add(input, query_position);
+    Tensor x = layer.self_norm.forward(ops, layer.self_attention.forward(ops, q, q, input, input));
+    q = ops.add(x, query_position);
+    x = layer.text_norm.forward(
+        ops, layer.text_attention.forward(ops, q, prompt.tokens, prompt.tokens, x, {.key_mask = prompt.mask}));
+    q = ops.add(x, query_position);
+    x = layer.vision_norm.forward(ops, layer.vision_attention.forward(ops, q, keys, memory, x, bias));
+    return layer.mlp_norm.forward(ops, layer.mlp.forward(ops, x, x));
+}
+
+DetrDecoder::Output DetrDecoder::forward(Ops& ops, const Tensor& memory, const Tensor& positions,
+                                         const PromptTokens& prompt, int64_t height, int64_t width) const {
+    const int64_t batch = memory.dim(0);
+    const auto coordinates = coordinates_for(ops, height, width);
+    const Tensor keys = ops.add(memory, positions);
+    Tensor x = ops.contiguous(initial_tokens_.expand(0, batch));
+    Tensor boxes = ops.unary(ops.contiguous(initial_boxes_.expand(0, batch)), Unary::sigmoid);
+    Tensor normed;
+    for (size_t i = 0; i < layers_.size(); ++i) {
+        x = layer_forward(ops, layers_[i], x, query_positions(ops, boxes), keys, memory, prompt,
+                          box_bias(ops, boxes, *coordinates));
+        ops.trace("decoder.layer." + std::to_string(i), x);
+        normed = output_norm_.forward(ops, x.slice(1, 1, queries_));
+        const Tensor moved = box_head_.forward(ops, normed, ops.unary(boxes, Unary::inverse_sigmoid));
+        boxes = ops.unary(moved, Unary::sigmoid);
+    }
+    const Tensor presence = presence_head_.forward(ops, presence_norm_.forward(ops, x.slice(1, 0, 1)));
+    return {normed, boxes, presence.reshape({batch, 1})};
+}
+
+}  // namespace sam3

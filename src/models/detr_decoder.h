@@ -1,0 +1,53 @@
+#pragma once
+
+#include "models/fusion_encoder.h"
+#include "models/sam3_config.h"
+#include "nn/layers.h"
+#include "util/size_cache.h"
+
+namespace sam3 {
+
+// Object queries and a presence token that attend to each other, to the prompt and to the image; boxes are refined
+// after every layer, and image attention is biased by each pixel's log-scaled distance to the edges of the query's box.
+class DetrDecoder {
+public:
+    struct Output {
+        Tensor queries;   // [B, Q, C], normalised
+        Tensor boxes;     // [B, Q, 4]: cx, cy, w, h in 0..1
+        Tensor presence;  // [B, 1] logit
+    };
+
+    DetrDecoder() = default;
+    DetrDecoder(const nn::LoadContext& context, const Scope& scope, const StackConfig& config, int64_t queries);
+
+    // memory [B, H*W, C], positions [H*W, C]
+    Output forward(Ops& ops, const Tensor& memory, const Tensor& positions, const PromptTokens& prompt, int64_t height,
+                   int64_t width) const;
+
+private:
+    struct Layer {
+        nn::Attention self_attention, text_attention, vision_attention;
+        nn::LayerNorm self_norm, text_norm, vision_norm, mlp_norm;
+        nn::Mlp mlp;
+    };
+    struct Coordinates {
+        Tensor rows, columns;  // [1, 1, H, 1] and [1, 1, W, 1]: i / size
+    };
+    Tensor layer_forward(Ops& ops, const Layer& layer, const Tensor& x, const Tensor& query_position, const Tensor& keys,
+                         const Tensor& memory, const PromptTokens& prompt, const AttentionOptions& bias) const;
+    AttentionOptions box_bias(Ops& ops, const Tensor& boxes, const Coordinates& coordinates) const;
+    Tensor query_positions(Ops& ops, const Tensor& boxes) const;
+    std::shared_ptr<const Coordinates> coordinates_for(Ops& ops, int64_t height, int64_t width) const;
+
+    StackConfig config_;
+    int64_t queries_ = 0;
+    Tensor initial_tokens_;  // [1, 1 + Q, C]: presence token, query embeddings
+    Tensor initial_boxes_;   // [1, Q, 4], logits
+    nn::Linear to_edges_;    // cxcywh -> x0, x1, y0, y1
+    std::vector<Layer> layers_;
+    nn::LayerNorm output_norm_, presence_norm_;
+    nn::MlpHead box_head_, presence_head_, position_head_, bias_x_, bias_y_;
+    SizeCache<Coordinates> coordinates_;
+};
+
+}  // namespace sam3

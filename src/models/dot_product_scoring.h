@@ -1,0 +1,24 @@
+#pragma once
+
+#include "models/fusion_encoder.h"
+#include "nn/layers.h"
+
+namespace sam3 {
+
+// How well each query matches the prompt: a scaled dot product with the mean of the refined prompt tokens.
+class DotProductScoring {
+public:
+    DotProductScoring() = default;
+    DotProductScoring(const nn::LoadContext& context, const Scope& scope, int64_t channels, int64_t hidden);
+
+    // queries [B, Q, C] -> logits [B, Q], limited to +-12
+    Tensor forward(Ops& ops, const Tensor& queries, const PromptTokens& prompt) const;
+
+private:
+    int64_t channels_ = 0;
+    nn::MlpHead text_mlp_;
+    nn::LayerNorm text_norm_;
+    nn::Linear text_proj_, query_proj_;
+};
+
+}  // namespace sam3

@@ -1,0 +1,53 @@
+#include "models/mask_head.h"
+
+#include "models/neck.h"
+
+namespace sam3 {
+
+namespace {
+constexpr float kNormEps = 1e-5F;
+constexpr int kGroups = 8;
+}  // namespace
+
+// Files carry one convolution more than there are steps between the neck's levels; it is never used.
+MaskHead::MaskHead(const nn::LoadContext& context, const Scope& scope, int64_t channels, int heads, int stages)
+    : prompt_attention_(context, scope / "prompt_cross_attn", channels, heads),
+      prompt_norm_(context, scope / "prompt_cross_attn_norm", channels, kNormEps),
+      instance_(context, scope / "instance_projection", channels, channels, {.kernel = 1}),
+      semantic_(context, scope / "semantic_projection", channels, 1, {.kernel = 1}),
+      mask_embed_(context, scope / "mask_embedder" / "layers", {"0", "1", "2"}, channels, channels, channels) {
+    for (int i = 0; i < std::min(stages, Neck::kLevels - 1); ++i) {
+        convs_.emplace_back(context, scope / "pixel_decoder" / "conv_layers" / i, channels, channels,
+                            nn::Conv2d::Options{.kernel = 3, .padding = 1});
+        norms_.emplace_back(context, scope / "pixel_decoder" / "norms" / i, kGroups, channels, kNormEps);
+    }
+}
+
+Tensor MaskHead::embed_pixels(Ops& ops, const std::vector<Tensor>& maps, const Tensor& memory,
+                              const PromptTokens& prompt) const {
+    const Tensor& coarse = maps.back();
+    const Tensor attended = prompt_attention_.forward(ops, prompt_norm_.forward(ops, memory), prompt.tokens,
+                                                      prompt.tokens, memory, {.key_mask = prompt.mask});
+    Tensor x = attended.reshape({memory.dim(0), coarse.dim(1), coarse.dim(2), coarse.dim(3)});
+    for (size_t i = 0; i < convs_.size(); ++i) {
+        const Tensor& skip = maps[maps.size() - 2 - i];
+        x = ops.add(ops.resize(x, skip.dim(1), skip.dim(2), Interpolation::nearest), skip);
+        x = norms_[i].forward(ops, convs_[i].forward(ops, x), Activation::relu);
+    }
+    return x;
+}
+
+Tensor MaskHead::masks(Ops& ops, const Tensor& pixels, const Tensor& queries) const {
+    const int64_t batch = pixels.dim(0);
+    const int64_t height = pixels.dim(1);
+    const int64_t width = pixels.dim(2);
+    const Tensor features = instance_.forward(ops, pixels).reshape({batch, height * width, pixels.dim(3)});
+    const Tensor logits = ops.matmul(mask_embed_.forward(ops, queries), features, /*transpose_b=*/true);
+    return logits.reshape({batch, queries.dim(1), height, width});
+}
+
+Tensor MaskHead::semantic(Ops& ops, const Tensor& pixels) const {
+    return semantic_.forward(ops, pixels).reshape({pixels.dim(0), pixels.dim(1), pixels.dim(2)});
+}
+
+}  // namespace sam3

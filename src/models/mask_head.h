@@ -1,0 +1,32 @@
+#pragma once
+
+#include "models/fusion_encoder.h"
+#include "models/sam3_config.h"
+#include "nn/layers.h"
+
+namespace sam3 {
+
+// MaskFormer-style head: the fused features look at the prompt once more, are brought to the finest resolution with the
+// neck's maps, and a mask is the product of a pixel's and a query's embedding.
+class MaskHead {
+public:
+    MaskHead() = default;
+    MaskHead(const nn::LoadContext& context, const Scope& scope, int64_t channels, int heads, int stages);
+
+    // maps: the neck's, finest first, [1 or B, h, w, C]; memory [B, H*W, C] -> pixel embedding [B, 4H, 4W, C]
+    Tensor embed_pixels(Ops& ops, const std::vector<Tensor>& maps, const Tensor& memory, const PromptTokens& prompt) const;
+    // queries [B, Q, C] -> mask logits [B, Q, h, w]
+    Tensor masks(Ops& ops, const Tensor& pixels, const Tensor& queries) const;
+    // -> [B, h, w]
+    Tensor semantic(Ops& ops, const Tensor& pixels) const;
+
+private:
+    nn::Attention prompt_attention_;
+    nn::LayerNorm prompt_norm_;
+    std::vector<nn::Conv2d> convs_;
+    std::vector<nn::GroupNorm> norms_;
+    nn::Conv2d instance_, semantic_;
+    nn::MlpHead mask_embed_;
+};
+
+}  // namespace sam3

@@ -1,0 +1,39 @@
+#include "models/neck.h"
+
+namespace sam3 {
+
+Neck::Neck(const nn::LoadContext& context, const Scope& scope, int64_t in, const NeckConfig& config) {
+    for (int i = 0; i < kLevels; ++i) {
+        const Scope layer = scope / "fpn_layers" / i;
+        const float factor = config.scale_factors[static_cast<size_t>(i)];
+        Level level;
+        int64_t channels = in;
+        // Modules inside scale_layers are numbered with the activation between them: 0, (GELU 1), 2.
+        for (float scale = factor; scale > 1.0F; scale /= 2.0F) {
+            const int index = static_cast<int>(2 * level.upsample.size());
+            level.upsample.emplace_back(context, layer / "scale_layers" / index, channels, channels / 2);
+            channels /= 2;
+        }
+        level.pool = factor < 1.0F;
+        level.proj1 = nn::Conv2d(context, layer / "proj1", channels, config.hidden_size, {.kernel = 1});
+        level.proj2 =
+            nn::Conv2d(context, layer / "proj2", config.hidden_size, config.hidden_size, {.kernel = 3, .padding = 1});
+        levels_.push_back(std::move(level));
+    }
+}
+
+std::vector<Tensor> Neck::forward(Ops& ops, const Tensor& x) const {
+    std::vector<Tensor> maps;
+    for (const Level& level : levels_) {
+        Tensor h = level.pool ? ops.max_pool(x, 2, 2) : x;
+        for (size_t i = 0; i < level.upsample.size(); ++i) {
+            const bool last = i + 1 == level.upsample.size();
+            h = level.upsample[i].forward(ops, h, last ? Activation::none : Activation::gelu);
+        }
+        h = level.proj1.forward(ops, h);
+        maps.push_back(level.proj2.forward(ops, h));
+    }
+    return maps;
+}
+
+}  // namespace sam3

@@ -1,0 +1,154 @@
+#include "models/sam3_config.h"
+
+#include "models/json_section.h"
+#include "util/error.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace sam3 {
+
+namespace {
+
+void read_vit(const JsonSection& section, VitConfig& vit) {
+    section.read("image_size", vit.image_size);
+    section.read("pretrain_image_size", vit.pretrain_image_size);
+    section.read("patch_size", vit.patch_size);
+    section.read("hidden_size", vit.hidden_size);
+    section.read("intermediate_size", vit.mlp_size);
+    section.read("num_hidden_layers", vit.layers);
+    section.read("num_attention_heads", vit.heads);
+    section.read("window_size", vit.window);
+    section.read_list("global_attn_indexes", vit.global_layers);
+    section.read("layer_norm_eps", vit.norm_eps);
+    section.read("rope_theta", vit.rope_theta);
+    section.read_activation("hidden_act", vit.activation);
+    if (section.has("rope_parameters")) section.child("rope_parameters").read("rope_theta", vit.rope_theta);
+}
+
+void read_text(const JsonSection& section, TextConfig& text) {
+    section.read("vocab_size", text.vocabulary);
+    section.read("max_position_embeddings", text.context);
+    section.read("hidden_size", text.hidden_size);
+    section.read("intermediate_size", text.mlp_size);
+    section.read("num_hidden_layers", text.layers);
+    section.read("num_attention_heads", text.heads);
+    section.read("bos_token_id", text.bos_token);
+    section.read("eos_token_id", text.eos_token);
+    section.read("layer_norm_eps", text.norm_eps);
+    section.read_activation("hidden_act", text.activation);
+}
+
+void read_stack(const JsonSection& section, StackConfig& stack) {
+    section.read("hidden_size", stack.hidden_size);
+    section.read("intermediate_size", stack.mlp_size);
+    section.read("num_layers", stack.layers);
+    section.read("num_attention_heads", stack.heads);
+    section.read_activation("hidden_act", stack.activation);
+}
+
+}  // namespace
+
+bool VitConfig::is_global(int layer) const {
+    return std::find(global_layers.begin(), global_layers.end(), layer) != global_layers.end();
+}
+
+Behaviour Behaviour::official() { return {}; }
+
+Behaviour Behaviour::hugging_face() {
+    return {.name = "hf",
+            .cls_on_text_only = false,
+            .sigmoid_before_upsampling = true,
+            .mask_padding_in_text = true,
+            .pad_with_eos = true,
+            .clamp_presence = true,
+            .vit_norm_eps = 1e-6F,
+            .threshold = 0.3F};
+}
+
+Behaviour Behaviour::by_name(const std::string& name) {
+    if (name == "official") return official();
+    if (name == "hf") return hugging_face();
+    fail("unknown behaviour '", name, "': use 'official' or 'hf'");
+}
+
+Sam3Config Sam3Config::from_hugging_face(const std::string& text, const std::string& path) {
+    const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    if (json.is_discarded()) fail(path, ": not valid JSON");
+    const JsonSection root(json, "", path);
+    const std::string type = root.text("model_type");
+    if (type != "sam3_video" && type != "sam3")
+        fail(path, ": expected model_type 'sam3_video' or 'sam3', found '", type, "'");
+    const JsonSection detector = type == "sam3_video" ? root.child("detector_config") : root;
+
+    Sam3Config config;
+    const JsonSection vision = detector.child("vision_config");
+    read_vit(vision.child("backbone_config"), config.vit);
+    vision.read("fpn_hidden_size", config.neck.hidden_size);
+    vision.read_list("scale_factors", config.neck.scale_factors);
+    read_text(detector.child("text_config"), config.text);
+    const JsonSection geometry = detector.child("geometry_encoder_config");
+    read_stack(geometry, config.geometry);
+    geometry.read("roi_size", config.roi_size);
+    read_stack(detector.child("detr_encoder_config"), config.fusion);
+    const JsonSection decoder = detector.child("detr_decoder_config");
+    read_stack(decoder, config.decoder);
+    decoder.read("num_queries", config.queries);
+    const JsonSection mask = detector.child("mask_decoder_config");
+    mask.read("num_attention_heads", config.mask_heads);
+    mask.read("num_upsampling_stages", config.mask_upsampling_stages);
+    config.validate(path);
+    return config;
+}
+
+void Sam3Config::validate(const std::string& path) const {
+    const auto require = [&](bool good, const char* what, double found) {
+        if (!good) fail(path, ": ", what, ", found ", found);
+    };
+    const auto size = [&](const char* what, int64_t value, int64_t most) {
+        require(value >= 1 && value <= most, what, static_cast<double>(value));
+    };
+    size("the ViT's hidden_size must be 1 to 16384", vit.hidden_size, 16384);
+    size("the ViT's intermediate_size must be 1 to 65536", vit.mlp_size, 65536);
+    size("the ViT must have 1 to 256 layers", vit.layers, 256);
+    size("the ViT must have 1 to 256 heads", vit.heads, 256);
+    size("the patch size must be 1 to 256", vit.patch_size, 256);
+    size("the image size must be 1 to 8192", vit.image_size, 8192);
+    size("the window must be 1 to 512", vit.window, 512);
+    size("the pretraining image size must be 1 to 8192", vit.pretrain_image_size, 8192);
+    require(vit.hidden_size % (4 * vit.heads) == 0, "the ViT's head size must be a multiple of 4",
+            static_cast<double>(vit.hidden_size) / vit.heads);
+    require(vit.image_size % vit.patch_size == 0, "the image size must be a multiple of the patch size",
+            static_cast<double>(vit.image_size));
+    size("the neck's width must be 2 to 8192", neck.hidden_size, 8192);
+    require(neck.scale_factors.size() >= 3, "the neck needs at least three scale factors",
+            static_cast<double>(neck.scale_factors.size()));
+    for (const float factor : neck.scale_factors)
+        require(factor == 4.0F || factor == 2.0F || factor == 1.0F || factor == 0.5F,
+                "scale factors must be 4, 2, 1 or 0.5", static_cast<double>(factor));
+    size("the text vocabulary must be 2 to 1000000", text.vocabulary, 1000000);
+    size("the text context must be 2 to 4096", text.context, 4096);
+    size("the text width must be 1 to 16384", text.hidden_size, 16384);
+    size("the text encoder's intermediate_size must be 1 to 65536", text.mlp_size, 65536);
+    size("the text encoder must have 1 to 256 layers", text.layers, 256);
+    size("the text encoder must have 1 to 256 heads", text.heads, 256);
+    require(text.hidden_size % text.heads == 0, "the text width must be a multiple of its heads",
+            static_cast<double>(text.hidden_size));
+    for (const StackConfig* stack : {&geometry, &fusion, &decoder}) {
+        require(stack->hidden_size == neck.hidden_size, "all detector parts must have the neck's width",
+                static_cast<double>(stack->hidden_size));
+        size("a detector part must have 1 to 64 layers", stack->layers, 64);
+        size("a detector part's intermediate_size must be 1 to 65536", stack->mlp_size, 65536);
+        size("a detector part must have 1 to 256 heads", stack->heads, 256);
+        require(stack->hidden_size % stack->heads == 0, "a detector part's width must be a multiple of its heads",
+                static_cast<double>(stack->heads));
+    }
+    size("roi_size must be 1 to 64", roi_size, 64);
+    size("there must be 1 to 10000 queries", queries, 10000);
+    size("the mask head must have 1 to 256 heads", mask_heads, 256);
+    require(neck.hidden_size % mask_heads == 0 && neck.hidden_size % 8 == 0,
+            "the mask head's width must be a multiple of 8 and of its heads", static_cast<double>(neck.hidden_size));
+    size("the mask head must have 2 to 8 upsampling stages", mask_upsampling_stages, 8);
+}
+
+}  // namespace sam3

@@ -1,0 +1,56 @@
+#include "models/two_way_transformer.h"
+
+namespace sam3 {
+
+namespace {
+constexpr float kFinalNormEps = 1e-5F;
+}
+
+TwoWayTransformer::TwoWayTransformer(const nn::LoadContext& context, const Scope& scope, const TwoWayConfig& config) {
+    const int64_t c = config.hidden_size;
+    const nn::Attention::Options whole{.heads = config.heads};
+    const nn::Attention::Options reduced{.heads = config.heads, .inner = c / config.downsample_rate};
+    for (int i = 0; i < config.layers; ++i) {
+        const Scope layer = scope / "layers" / i;
+        blocks_.push_back({nn::Attention(context, layer / "self_attn", c, whole),
+                           nn::Attention(context, layer / "cross_attn_token_to_image", c, reduced),
+                           nn::Attention(context, layer / "cross_attn_image_to_token", c, reduced),
+                           nn::LayerNorm(context, layer / "layer_norm1", c, config.norm_eps),
+                           nn::LayerNorm(context, layer / "layer_norm2", c, config.norm_eps),
+                           nn::LayerNorm(context, layer / "layer_norm3", c, config.norm_eps),
+                           nn::LayerNorm(context, layer / "layer_norm4", c, config.norm_eps),
+                           nn::MlpHead(context, layer / "mlp", {"proj_in", "proj_out"}, c, config.mlp_size, c)});
+    }
+    final_attention_ = nn::Attention(context, scope / "final_attn_token_to_image", c, reduced);
+    final_norm_ = nn::LayerNorm(context, scope / "layer_norm_final_attn", c, kFinalNormEps);
+}
+
+TwoWayTransformer::Output TwoWayTransformer::forward(Ops& ops, const Tensor& tokens, const Tensor& mask,
+                                                     const Tensor& image, const Tensor& positions) const {
+    const AttentionOptions masked{.key_mask = mask};
+    Tensor queries = tokens;
+    Tensor keys = image;
+    for (size_t i = 0; i < blocks_.size(); ++i) {
+        const Block& block = blocks_[i];
+        if (i == 0) {  // the first block has neither position nor residual in its self-attention
+            queries = block.self_attention.forward(ops, queries, queries, queries, {}, masked);
+        } else {
+            const Tensor q = ops.add(queries, tokens);
+            queries = block.self_attention.forward(ops, q, q, queries, queries, masked);
+        }
+        queries = block.norm1.forward(ops, queries);
+
+        const Tensor placed_keys = ops.add(keys, positions);
+        queries = block.token_to_image.forward(ops, ops.add(queries, tokens), placed_keys, keys, queries);
+        queries = block.norm2.forward(ops, queries);
+        queries = block.norm3.forward(ops, block.mlp.forward(ops, queries, queries));
+
+        keys = block.image_to_token.forward(ops, placed_keys, ops.add(queries, tokens), queries, keys, masked);
+        keys = block.norm4.forward(ops, keys);
+    }
+    const Tensor placed_keys = ops.add(keys, positions);
+    queries = final_attention_.forward(ops, ops.add(queries, tokens), placed_keys, keys, queries);
+    return {final_norm_.forward(ops, queries), keys};
+}
+
+}  // namespace sam3

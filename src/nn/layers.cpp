@@ -1,0 +1,112 @@
+#include "nn/layers.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace sam3::nn {
+
+Tensor to_device(const LoadContext& context, const Tensor& host) {
+    const size_t bytes = static_cast<size_t>(host.numel()) * size_of(host.dtype());
+    Tensor out(context.device.allocate(bytes), host.shape(), host.dtype());
+    context.device.copy_from_host(out.raw(), host.raw(), bytes);
+    return out;
+}
+
+Linear::Linear(const LoadContext& context, const Scope& scope, int64_t in, int64_t out, bool bias)
+    : Linear(context, scope.tensor("weight", {out, in}), bias ? scope.tensor("bias", {out}) : Tensor()) {}
+
+Linear::Linear(const LoadContext& context, const Tensor& weight, const Tensor& bias)
+    : packed_(context.device.pack_linear({{weight}, {bias}}, context.precision)) {}
+
+Linear::Linear(const LoadContext& context, const std::vector<Scope>& scopes, int64_t in, int64_t out_each) {
+    LinearSource source;
+    for (const Scope& scope : scopes) {
+        source.weights.push_back(scope.tensor("weight", {out_each, in}));
+        source.biases.push_back(scope.tensor("bias", {out_each}));
+    }
+    packed_ = context.device.pack_linear(source, context.precision);
+}
+
+LayerNorm::LayerNorm(const LoadContext& context, const Scope& scope, int64_t channels, float eps)
+    : gamma_(to_device(context, scope.tensor("weight", {channels}))),
+      beta_(to_device(context, scope.tensor("bias", {channels}))),
+      eps_(eps) {}
+
+GroupNorm::GroupNorm(const LoadContext& context, const Scope& scope, int groups, int64_t channels, float eps)
+    : gamma_(to_device(context, scope.tensor("weight", {channels}))),
+      beta_(to_device(context, scope.tensor("bias", {channels}))),
+      groups_(groups),
+      eps_(eps) {}
+
+Conv2d::Conv2d(const LoadContext& context, const Scope& scope, int64_t in, int64_t out, const Options& options) {
+    const Tensor weight = scope.tensor("weight", {out, in / options.groups, options.kernel, options.kernel});
+    const Tensor bias = options.bias ? scope.tensor("bias", {out}) : Tensor();
+    if (options.kernel == 1 && options.stride == 1 && options.padding == 0 && options.groups == 1)
+        pointwise_ = context.device.pack_linear({{weight.reshape({out, in})}, {bias}}, context.precision);
+    else
+        packed_ = context.device.pack_conv2d({weight, bias, options.stride, options.padding, options.groups},
+                                             context.precision);
+}
+
+Tensor Conv2d::forward(Ops& ops, const Tensor& x, Activation activation, const Tensor& residual) const {
+    return pointwise_ ? ops.linear(x, *pointwise_, activation, residual) : ops.conv2d(x, *packed_, activation, residual);
+}
+
+ConvTranspose2x2::ConvTranspose2x2(const LoadContext& context, const Scope& scope, int64_t in, int64_t out) {
+    // PyTorch stores [in, out, dy, dx]; as a linear layer the rows are [dy, dx, out].
+    const Tensor stored = scope.tensor("weight", {in, out, 2, 2});
+    const Tensor stored_bias = scope.tensor("bias", {out});
+    Tensor weight = Tensor::host({4 * out, in});
+    Tensor bias = Tensor::host({4 * out});
+    const float* from = stored.data<float>();
+    float* to = weight.data<float>();
+    for (int64_t i = 0; i < in; ++i)
+        for (int64_t o = 0; o < out; ++o)
+            for (int64_t tap = 0; tap < 4; ++tap) to[(tap * out + o) * in + i] = from[(i * out + o) * 4 + tap];
+    for (int64_t tap = 0; tap < 4; ++tap)
+        std::memcpy(bias.data<float>() + tap * out, stored_bias.raw(), static_cast<size_t>(out) * sizeof(float));
+    packed_ = context.device.pack_linear({{weight}, {bias}}, context.precision);
+}
+
+Mlp::Mlp(const LoadContext& context, const Scope& scope, int64_t channels, int64_t hidden, Activation activation)
+    : fc1_(context, scope / "fc1", channels, hidden), fc2_(context, scope / "fc2", hidden, channels), activation_(activation) {}
+
+MlpHead::MlpHead(const LoadContext& context, const Scope& scope, const std::vector<std::string>& names, int64_t in,
+                 int64_t hidden, int64_t out) {
+    for (size_t i = 0; i < names.size(); ++i)
+        layers_.emplace_back(context, scope / names[i], i == 0 ? in : hidden, i + 1 == names.size() ? out : hidden);
+}
+
+Tensor MlpHead::forward(Ops& ops, const Tensor& x, const Tensor& residual) const {
+    Tensor h = x;
+    for (size_t i = 0; i + 1 < layers_.size(); ++i) h = layers_[i].forward(ops, h, Activation::relu);
+    return layers_.back().forward(ops, h, Activation::none, residual);
+}
+
+namespace {
+
+Tensor expand_batch(const Tensor& x, int64_t batch) { return x.dim(0) == batch ? x : x.expand(0, batch); }
+
+}  // namespace
+
+Attention::Attention(const LoadContext& context, const Scope& scope, int64_t channels, const Options& options)
+    : heads_(options.heads) {
+    const int64_t inner = options.inner == 0 ? channels : options.inner;
+    q_ = Linear(context, scope / "q_proj", channels, inner);
+    k_ = Linear(context, scope / "k_proj", channels, inner);
+    v_ = Linear(context, scope / "v_proj", channels, inner);
+    o_ = Linear(context, scope / options.out_name, inner, channels);
+}
+
+Tensor Attention::forward(Ops& ops, const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& residual,
+                          AttentionOptions options) const {
+    options.heads = heads_;
+    const int64_t batch = std::max(query.dim(0), key.dim(0));
+    const Tensor q = expand_batch(q_.forward(ops, query), batch);
+    const Tensor k = expand_batch(k_.forward(ops, key), batch);
+    const Tensor v = expand_batch(v_.forward(ops, value), batch);
+    const Tensor attended = ops.attention(q, k, v, options);
+    return o_.forward(ops, attended, Activation::none, residual ? expand_batch(residual, batch) : residual);
+}
+
+}  // namespace sam3::nn

@@ -1,0 +1,138 @@
+#pragma once
+
+#include "nn/module.h"
+#include "runtime/ops.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace sam3::nn {
+
+// y = x W^T + b; names `weight` and `bias`.
+class Linear {
+public:
+    Linear() = default;
+    Linear(const LoadContext& context, const Scope& scope, int64_t in, int64_t out, bool bias = true);
+    // Several layers on one input as a single product: outputs side by side in the order of the scopes.
+    Linear(const LoadContext& context, const std::vector<Scope>& scopes, int64_t in, int64_t out_each);
+    Linear(const LoadContext& context, const Tensor& weight, const Tensor& bias);
+
+    Tensor forward(Ops& ops, const Tensor& x, Activation activation = Activation::none,
+                   const Tensor& residual = {}) const {
+        return ops.linear(x, *packed_, activation, residual);
+    }
+    int64_t out_features() const { return packed_->out_features; }
+
+private:
+    std::shared_ptr<const PackedLinear> packed_;
+};
+
+class LayerNorm {
+public:
+    LayerNorm() = default;
+    LayerNorm(const LoadContext& context, const Scope& scope, int64_t channels, float eps);
+    Tensor forward(Ops& ops, const Tensor& x, Activation activation = Activation::none) const {
+        return ops.layer_norm(x, gamma_, beta_, eps_, activation);
+    }
+
+private:
+    Tensor gamma_, beta_;
+    float eps_ = 0;
+};
+
+class GroupNorm {
+public:
+    GroupNorm() = default;
+    GroupNorm(const LoadContext& context, const Scope& scope, int groups, int64_t channels, float eps);
+    Tensor forward(Ops& ops, const Tensor& x, Activation activation = Activation::none) const {
+        return ops.group_norm(x, groups_, gamma_, beta_, eps_, activation);
+    }
+
+private:
+    Tensor gamma_, beta_;
+    int groups_ = 1;
+    float eps_ = 0;
+};
+
+// Channels-last convolution; a 1 x 1 kernel is a linear layer.
+class Conv2d {
+public:
+    struct Options {
+        int kernel = 1, stride = 1, padding = 0, groups = 1;
+        bool bias = true;
+    };
+    Conv2d() = default;
+    Conv2d(const LoadContext& context, const Scope& scope, int64_t in, int64_t out, const Options& options);
+    Tensor forward(Ops& ops, const Tensor& x, Activation activation = Activation::none,
+                   const Tensor& residual = {}) const;
+
+private:
+    std::shared_ptr<const PackedLinear> pointwise_;
+    std::shared_ptr<const PackedConv2d> packed_;
+};
+
+// Transposed convolution with kernel 2 and stride 2: every input pixel becomes a 2 x 2 block.
+class ConvTranspose2x2 {
+public:
+    ConvTranspose2x2() = default;
+    ConvTranspose2x2(const LoadContext& context, const Scope& scope, int64_t in, int64_t out);
+    Tensor forward(Ops& ops, const Tensor& x, Activation activation = Activation::none,
+                   const Tensor& residual = {}) const {
+        return ops.conv_transpose_2x2(x, *packed_, activation, residual);
+    }
+
+private:
+    std::shared_ptr<const PackedLinear> packed_;
+};
+
+// fc2(activation(fc1(x))): a transformer's feed-forward part.
+class Mlp {
+public:
+    Mlp() = default;
+    Mlp(const LoadContext& context, const Scope& scope, int64_t channels, int64_t hidden, Activation activation);
+    Tensor forward(Ops& ops, const Tensor& x, const Tensor& residual = {}) const {
+        return fc2_.forward(ops, fc1_.forward(ops, x, activation_), Activation::none, residual);
+    }
+
+private:
+    Linear fc1_, fc2_;
+    Activation activation_ = Activation::none;
+};
+
+// A chain of linear layers with ReLU between them; `names` are the layers' names inside the scope.
+class MlpHead {
+public:
+    MlpHead() = default;
+    MlpHead(const LoadContext& context, const Scope& scope, const std::vector<std::string>& names, int64_t in,
+            int64_t hidden, int64_t out);
+    explicit MlpHead(std::vector<Linear> layers) : layers_(std::move(layers)) {}
+    Tensor forward(Ops& ops, const Tensor& x, const Tensor& residual = {}) const;
+
+private:
+    std::vector<Linear> layers_;
+};
+
+// Multi-head attention with separate projections.
+class Attention {
+public:
+    struct Options {
+        int heads = 1;
+        int64_t inner = 0;  // size after the projections; 0: as before them
+        std::string out_name = "o_proj";
+    };
+    Attention() = default;
+    Attention(const LoadContext& context, const Scope& scope, int64_t channels, const Options& options);
+    Attention(const LoadContext& context, const Scope& scope, int64_t channels, int heads)
+        : Attention(context, scope, channels, Options{.heads = heads}) {}
+    // query, key and value [N, T, C] -> [N, Tq, C] + residual; heads are filled into the options here. A side with
+    // N = 1 is projected once and shared by the whole batch.
+    Tensor forward(Ops& ops, const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& residual = {},
+                   AttentionOptions options = {}) const;
+
+private:
+    Linear q_, k_, v_, o_;
+    int heads_ = 1;
+};
+
+}  // namespace sam3::nn

@@ -1,0 +1,200 @@
+#include "runtime/cpu/cpu_device.h"
+#include "runtime/cpu/gemm.h"
+#include "runtime/cpu/kernels.h"
+#include "util/error.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+namespace sam3::cpu {
+
+namespace {
+
+struct CpuPackedConv2d final : PackedConv2d {
+    std::vector<PackedPanels> groups_weights;  // one per group; rows of the product are pixels, its depth [kh, kw, cin]
+    Tensor depthwise;                          // [kh, kw, channels] instead, when every channel is its own group
+    Tensor bias;                               // [out_channels] or undefined
+
+    const float* bias_data() const { return bias ? bias.data<float>() : nullptr; }
+};
+
+// The pixels under the kernel, for each output pixel a row [kh, kw, cin / groups]; zero outside the image.
+class PixelRows final : public GemmRows {
+public:
+    PixelRows(const Conv2dArgs& args, const PackedConv2d& conv, int64_t group)
+        : height_(args.x.dim(1)),
+          width_(args.x.dim(2)),
+          channels_(conv.in_channels),
+          group_channels_(conv.in_channels / conv.groups),
+          out_height_(args.out.dim(1)),
+          out_width_(args.out.dim(2)),
+          stride_(conv.stride),
+          padding_(conv.padding),
+          // Without groups the pixels of a kernel row lie side by side and are copied in one go.
+          run_pixels_(conv.groups == 1 ? conv.kernel_w : 1),
+          runs_(conv.groups == 1 ? 1 : conv.kernel_w),
+          data_(args.x.data<float>() + group * group_channels_) {}
+
+    void copy(int64_t row, int64_t rows, int64_t k, int64_t depth, float* to) const override {
+        const int64_t run = run_pixels_ * group_channels_;
+        for (int64_t i = 0; i < rows; ++i, to += simd::kGemmDepthStride) {
+            const int64_t pixel = row + i;
+            const int64_t x = pixel % out_width_ * stride_ - padding_;
+            const int64_t line = pixel / out_width_;
+            const int64_t y = line % out_height_ * stride_ - padding_;
+            const float* image = data_ + line / out_height_ * height_ * width_ * channels_;
+            for (int64_t done = 0; done < depth;) {
+                const int64_t index = (k + done) / run;
+                const int64_t skip = (k + done) % run;
+                const int64_t count = std::min(run - skip, depth - done);
+                copy_run(image, y + index / runs_, x + index % runs_, skip, count, to + done);
+                done += count;
+            }
+        }
+    }
+
+private:
+    // Elements [skip, skip + count) of the run of pixels that starts at (y, x).
+    void copy_run(const float* image, int64_t y, int64_t x, int64_t skip, int64_t count, float* to) const {
+        const int64_t end = skip + count;
+        int64_t first = end;  // of the elements inside the image
+        int64_t last = end;
+        if (y >= 0 && y < height_) {
+            first = std::clamp(-x * group_channels_, skip, end);
+            last = std::clamp((width_ - x) * group_channels_, first, end);
+        }
+        std::fill_n(to, first - skip, 0.0F);
+        if (last > first)
+            std::memcpy(to + (first - skip), image + (y * width_ + x) * channels_ + first,
+                        static_cast<size_t>(last - first) * sizeof(float));
+        std::fill_n(to + (last - skip), end - last, 0.0F);
+    }
+
+    int64_t height_, width_, channels_, group_channels_;
+    int64_t out_height_, out_width_, stride_, padding_;
+    int64_t run_pixels_, runs_;
+    const float* data_;
+};
+
+void check(const Conv2dSource& source) {
+    const Tensor& weight = source.weight;
+    if (!weight || weight.rank() != 4 || weight.dtype() != DType::f32 || !weight.is_dense())
+        fail("a convolution's weights must be dense f32 [out, in, kh, kw]", weight ? ", got " + to_string(weight.shape()) : "");
+    if (source.stride < 1 || source.padding < 0 || source.groups < 1 || weight.dim(0) % source.groups != 0)
+        fail("a convolution with weights ", to_string(weight.shape()), " cannot have stride ", source.stride, ", padding ",
+             source.padding, " and ", source.groups, " groups");
+    if (source.bias && (source.bias.shape() != Shape({weight.dim(0)}) || source.bias.dtype() != DType::f32))
+        fail("the bias of convolution weights ", to_string(weight.shape()), " must be f32 [", weight.dim(0), "], got ",
+             to_string(source.bias.shape()));
+}
+
+// [out, cin, kh, kw] -> [out, kh, kw, cin], or [kh, kw, out] when cin is 1 and channels come last.
+Tensor channels_last(const Tensor& weight, bool depthwise) {
+    const int64_t out = weight.dim(0);
+    const int64_t in = weight.dim(1);
+    const int64_t taps = weight.dim(2) * weight.dim(3);
+    Tensor result = Tensor::host({weight.numel()});
+    const float* from = weight.data<float>();
+    float* to = result.data<float>();
+    for (int64_t o = 0; o < out; ++o)
+        for (int64_t i = 0; i < in; ++i)
+            for (int64_t t = 0; t < taps; ++t) to[depthwise ? t * out + o : (o * taps + t) * in + i] = *from++;
+    return result;
+}
+
+Tensor copy_to_device(Device& device, const Tensor& host) {
+    const size_t bytes = static_cast<size_t>(host.numel()) * sizeof(float);
+    Tensor copy(device.allocate(bytes), host.shape(), DType::f32);
+    std::memcpy(copy.raw(), host.raw(), bytes);
+    return copy;
+}
+
+void depthwise_conv2d(const ExecContext& context, const Conv2dArgs& args, const CpuPackedConv2d& conv) {
+    const int64_t height = args.x.dim(1);
+    const int64_t lines = args.out.dim(0) * args.out.dim(1);
+    const int64_t line_size = args.out.dim(2) * args.out.dim(3);
+    simd::DepthwiseRow all{};
+    all.in_width = args.x.dim(2);
+    all.in_stride = args.x.dim(2) * args.x.dim(3);
+    all.channels = args.x.dim(3);
+    all.kernel_w = conv.kernel_w;
+    all.stride = conv.stride;
+    all.padding = conv.padding;
+    all.out_width = args.out.dim(2);
+    all.bias = conv.bias_data();
+    all.activation = static_cast<simd::Epilogue>(args.activation);
+    const simd::Table& table = simd::table();
+
+#pragma omp parallel for schedule(static) num_threads(context.threads) if (context.threads > 1)
+    for (int64_t line = 0; line < lines; ++line) {
+        const int64_t y = line % args.out.dim(1) * conv.stride - conv.padding;
+        const int64_t first = std::clamp<int64_t>(-y, 0, conv.kernel_h);  // kernel rows inside the image
+        const int64_t last = std::clamp<int64_t>(height - y, first, conv.kernel_h);
+        simd::DepthwiseRow row = all;
+        row.in = args.x.data<float>() + (line / args.out.dim(1) * height + y + first) * all.in_stride;
+        row.weights = conv.depthwise.data<float>() + first * conv.kernel_w * all.channels;
+        row.kernel_h = last - first;
+        row.out = args.out.data<float>() + line * line_size;
+        row.residual = args.residual ? args.residual.data<float>() + line * line_size : nullptr;
+        table.depthwise_row(row);
+    }
+}
+
+}  // namespace
+
+std::shared_ptr<const PackedConv2d> pack_conv2d(Device& device, const Conv2dSource& source) {
+    check(source);
+    auto packed = std::make_shared<CpuPackedConv2d>();
+    const Tensor& weight = source.weight;
+    packed->in_channels = weight.dim(1) * source.groups;
+    packed->out_channels = weight.dim(0);
+    packed->kernel_h = static_cast<int>(weight.dim(2));
+    packed->kernel_w = static_cast<int>(weight.dim(3));
+    packed->stride = source.stride;
+    packed->padding = source.padding;
+    packed->groups = source.groups;
+    if (source.bias) packed->bias = copy_to_device(device, source.bias);
+
+    const bool depthwise = source.groups > 1 && weight.dim(1) == 1 && weight.dim(0) == source.groups;
+    const Tensor ordered = channels_last(weight, depthwise);
+    if (depthwise) {
+        packed->depthwise = copy_to_device(device, ordered);
+        return packed;
+    }
+    const int64_t columns = weight.dim(0) / source.groups;
+    const int64_t depth = weight.dim(1) * weight.dim(2) * weight.dim(3);
+    for (int64_t g = 0; g < source.groups; ++g) {
+        packed->groups_weights.emplace_back(device, columns, depth);
+        packed->groups_weights.back().pack(0, ordered.data<float>() + g * columns * depth, depth, columns);
+    }
+    return packed;
+}
+
+void conv2d(const ExecContext& context, const Conv2dArgs& args) {
+    const auto* conv = dynamic_cast<const CpuPackedConv2d*>(args.weights);
+    if (conv == nullptr) fail("these weights were packed for another device than the CPU: load the model for it");
+    if (conv->depthwise) return depthwise_conv2d(context, args, *conv);
+
+    const int64_t pixels = args.out.dim(0) * args.out.dim(1) * args.out.dim(2);
+    const int64_t columns = conv->out_channels / conv->groups;
+    const int64_t depth = conv->in_channels / conv->groups * conv->kernel_h * conv->kernel_w;
+    std::vector<PixelRows> rows;
+    std::vector<GemmProduct> products(static_cast<size_t>(conv->groups));
+    rows.reserve(products.size());
+    for (int64_t g = 0; g < conv->groups; ++g) {
+        rows.emplace_back(args, *conv, g);
+        GemmProduct& product = products[static_cast<size_t>(g)];
+        product.a = &rows.back();
+        product.b = &conv->groups_weights[static_cast<size_t>(g)];
+        product.out = args.out.data<float>() + g * columns;
+        product.out_rows.stride_x = conv->out_channels;
+        product.residual = args.residual ? args.residual.data<float>() + g * columns : nullptr;
+        product.residual_rows = product.out_rows;
+        product.bias = conv->bias ? conv->bias.data<float>() + g * columns : nullptr;
+        product.activation = args.activation;
+    }
+    gemm(context, pixels, columns, depth, products);
+}
+
+}  // namespace sam3::cpu

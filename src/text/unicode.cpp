@@ -1,0 +1,229 @@
+#include "text/unicode.h"
+
+#include "text/unicode_tables.h"
+
+#include <algorithm>
+
+namespace sam3::unicode {
+namespace {
+
+constexpr char32_t kReplacement = 0xFFFD;
+
+// Hangul syllables are composed by arithmetic (The Unicode Standard, 3.12).
+constexpr char32_t kHangul = 0xAC00, kLead = 0x1100, kVowel = 0x1161, kTrail = 0x11A7;
+constexpr char32_t kLeads = 19, kVowels = 21, kTrails = 28, kSyllables = kLeads * kVowels * kTrails;
+
+// The row whose [first, last] holds c, or null.
+template <typename Row>
+const Row* find_run(const Table<Row>& table, char32_t c) {
+    const Row* row = std::upper_bound(table.begin(), table.end(), c,
+                                      [](char32_t value, const Row& candidate) { return value < candidate.first; });
+    if (row == table.begin()) return nullptr;
+    --row;
+    return c <= row->last ? row : nullptr;
+}
+
+struct Lead {
+    int length;         // bytes in the sequence; 0 for a byte that starts none
+    uint8_t low, high;  // limits of the second byte, which exclude surrogates and overlong forms
+};
+
+Lead lead_of(uint8_t byte) {
+    if (byte < 0x80) return {1, 0, 0};
+    if (byte < 0xC2) return {0, 0, 0};
+    if (byte < 0xE0) return {2, 0x80, 0xBF};
+    if (byte == 0xE0) return {3, 0xA0, 0xBF};
+    if (byte == 0xED) return {3, 0x80, 0x9F};
+    if (byte < 0xF0) return {3, 0x80, 0xBF};
+    if (byte == 0xF0) return {4, 0x90, 0xBF};
+    if (byte < 0xF4) return {4, 0x80, 0xBF};
+    if (byte == 0xF4) return {4, 0x80, 0x8F};
+    return {0, 0, 0};
+}
+
+void append_decomposed(std::u32string& out, char32_t c) {
+    if (c >= kHangul && c < kHangul + kSyllables) {
+        const char32_t index = c - kHangul;
+        out += kLead + index / (kVowels * kTrails);
+        out += kVowel + index % (kVowels * kTrails) / kTrails;
+        if (index % kTrails != 0) out += kTrail + index % kTrails;
+        return;
+    }
+    const auto* row = std::lower_bound(kDecompositions.begin(), kDecompositions.end(), c,
+                                       [](const Decomposition& d, char32_t value) { return d.composed < value; });
+    if (c < 0xC0 || row == kDecompositions.end() || row->composed != c) {
+        out += c;
+        return;
+    }
+    append_decomposed(out, row->first);
+    if (row->second != 0) append_decomposed(out, row->second);
+}
+
+// 0 when the pair does not compose.
+char32_t composed(char32_t a, char32_t b) {
+    if (a >= kLead && a < kLead + kLeads && b >= kVowel && b < kVowel + kVowels) {
+        return kHangul + ((a - kLead) * kVowels + (b - kVowel)) * kTrails;
+    }
+    if (a >= kHangul && a < kHangul + kSyllables && (a - kHangul) % kTrails == 0 && b > kTrail &&
+        b < kTrail + kTrails) {
+        return a + (b - kTrail);
+    }
+    const auto before = [](const Composition& c, const Composition& value) {
+        return c.first != value.first ? c.first < value.first : c.second < value.second;
+    };
+    const auto* row = std::lower_bound(kCompositions.begin(), kCompositions.end(), Composition{a, b, 0}, before);
+    return row != kCompositions.end() && row->first == a && row->second == b ? row->composed : 0;
+}
+
+// Puts every run of combining marks into the order of their classes.
+void order_marks(std::u32string& text) {
+    for (size_t i = 0; i < text.size();) {
+        if (combining_class(text[i]) == 0) {
+            ++i;
+            continue;
+        }
+        const size_t begin = i;
+        while (i < text.size() && combining_class(text[i]) != 0) ++i;
+        const auto at = [&](size_t index) { return text.begin() + static_cast<std::ptrdiff_t>(index); };
+        std::stable_sort(at(begin), at(i),
+                         [](char32_t a, char32_t b) { return combining_class(a) < combining_class(b); });
+    }
+}
+
+}  // namespace
+
+std::u32string from_utf8(std::string_view bytes) {
+    std::u32string out;
+    out.reserve(bytes.size());
+    for (size_t i = 0; i < bytes.size();) {
+        const auto byte = static_cast<uint8_t>(bytes[i++]);
+        const Lead lead = lead_of(byte);
+        if (lead.length == 1) {
+            out += byte;
+            continue;
+        }
+        if (lead.length == 0) {
+            out += kReplacement;
+            continue;
+        }
+        char32_t c = byte & (0x7FU >> lead.length);
+        int read = 1;
+        for (; read < lead.length && i < bytes.size(); ++read, ++i) {
+            const auto next = static_cast<uint8_t>(bytes[i]);
+            if (next < (read == 1 ? lead.low : 0x80) || next > (read == 1 ? lead.high : 0xBF)) break;
+            c = (c << 6U) | (next & 0x3FU);
+        }
+        out += read == lead.length ? c : kReplacement;
+    }
+    return out;
+}
+
+void append_utf8(std::string& out, char32_t c) {
+    const auto put = [&](char32_t byte) { out += static_cast<char>(static_cast<uint8_t>(byte)); };
+    if (c < 0x80) {
+        put(c);
+    } else if (c < 0x800) {
+        put(0xC0 | (c >> 6U));
+        put(0x80 | (c & 0x3FU));
+    } else if (c < 0x10000) {
+        put(0xE0 | (c >> 12U));
+        put(0x80 | ((c >> 6U) & 0x3FU));
+        put(0x80 | (c & 0x3FU));
+    } else {
+        put(0xF0 | (c >> 18U));
+        put(0x80 | ((c >> 12U) & 0x3FU));
+        put(0x80 | ((c >> 6U) & 0x3FU));
+        put(0x80 | (c & 0x3FU));
+    }
+}
+
+std::string to_utf8(std::u32string_view text) {
+    std::string out;
+    out.reserve(text.size());
+    for (const char32_t c : text) append_utf8(out, c);
+    return out;
+}
+
+bool is_letter(char32_t c) {
+    if (c < 0x80) return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    return find_run(kLetters, c) != nullptr;
+}
+
+bool is_number(char32_t c) {
+    if (c < 0x80) return c >= '0' && c <= '9';
+    return find_run(kNumbers, c) != nullptr;
+}
+
+bool is_space(char32_t c) {
+    if (c < 0x80) return c == ' ' || (c >= 0x09 && c <= 0x0D);
+    return c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 ||
+           c == 0x202F || c == 0x205F || c == 0x3000;
+}
+
+int combining_class(char32_t c) {
+    if (c < 0x300) return 0;
+    const CombiningRun* run = find_run(kCombining, c);
+    return run != nullptr ? run->combining_class : 0;
+}
+
+void append_lower(std::u32string& out, char32_t c) {
+    if (c < 0x80) {
+        out += c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c;
+        return;
+    }
+    if (c == 0x130) {
+        out += U"i\u0307";
+        return;
+    }
+    const CaseRun* run = find_run(kLowerCase, c);
+    const bool changes = run != nullptr && (c - run->first) % run->step == 0;
+    out += changes ? static_cast<char32_t>(static_cast<int32_t>(c) + run->delta) : c;
+}
+
+std::u32string lower(std::u32string_view text) {
+    std::u32string out;
+    out.reserve(text.size());
+    for (const char32_t c : text) append_lower(out, c);
+    return out;
+}
+
+std::u32string compose(std::u32string_view text) {
+    // Below U+0300 nothing combines and everything is composed already.
+    if (std::all_of(text.begin(), text.end(), [](char32_t c) { return c < 0x300; })) return std::u32string(text);
+    std::u32string parts;
+    parts.reserve(text.size());
+    for (const char32_t c : text) append_decomposed(parts, c);
+    order_marks(parts);
+
+    std::u32string out;
+    out.reserve(parts.size());
+    size_t starter = std::u32string::npos;  // index in out of the last code point of class 0
+    int last_class = -1;                    // class of the last one after the starter; -1: none in between
+    for (const char32_t c : parts) {
+        const int combining = combining_class(c);
+        if (starter != std::u32string::npos && last_class < combining) {
+            const char32_t joined = composed(out[starter], c);
+            if (joined != 0) {
+                out[starter] = joined;
+                continue;
+            }
+        }
+        if (combining == 0) {
+            starter = out.size();
+            last_class = -1;
+        } else {
+            last_class = combining;
+        }
+        out += c;
+    }
+    return out;
+}
+
+char32_t ordinary_width(char32_t c) {
+    if (c < 0x3000) return c;
+    const auto* row = std::lower_bound(kWidths.begin(), kWidths.end(), c,
+                                       [](const Pair& pair, char32_t value) { return pair.from < value; });
+    return row != kWidths.end() && row->from == c ? row->to : c;
+}
+
+}  // namespace sam3::unicode

@@ -1,0 +1,227 @@
+#include "weights/binder.h"
+
+#include "util/error.h"
+#include "weights/codecs.h"
+#include "weights/edit_distance.h"
+#include "weights/quote_name.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace sam3 {
+
+namespace {
+
+constexpr size_t kListed = 10;  // of each kind of problem
+constexpr int64_t kMaxZeros = int64_t{1} << 32;
+
+template <typename Items, typename Describe>
+void append_list(std::string& text, const Items& items, std::string_view one, std::string_view many,
+                 const Describe& describe) {
+    if (items.empty()) return;
+    text += str("\n  ", items.size(), " ", items.size() == 1 ? one : many, ":");
+    for (size_t i = 0; i < std::min(items.size(), kListed); ++i) text += "\n    " + describe(items[i]);
+    if (items.size() > kListed) text += str("\n    and ", items.size() - kListed, " more");
+}
+
+void transpose(const float* source, int64_t rows, int64_t columns, float* destination) {
+    for (int64_t r = 0; r < rows; ++r)
+        for (int64_t c = 0; c < columns; ++c) destination[c * rows + r] = source[r * columns + c];
+}
+
+}  // namespace
+
+std::string Scope::full_name(std::string_view name) const {
+    return prefix_.empty() ? std::string(name) : str(prefix_, ".", name);
+}
+
+Tensor Scope::tensor(std::string_view name, const Shape& shape) const {
+    return loader_->load(full_name(name), shape, /*required=*/true);
+}
+
+Tensor Scope::optional(std::string_view name, const Shape& shape) const {
+    return loader_->load(full_name(name), shape, /*required=*/false);
+}
+
+bool Scope::has(std::string_view name) const { return loader_->find(full_name(name)) != nullptr; }
+
+std::optional<Shape> Scope::shape_of(std::string_view name) const {
+    const WeightLoader::Entry* entry = loader_->find(full_name(name));
+    if (entry == nullptr || !entry->problem.empty()) return std::nullopt;
+    return entry->shape;
+}
+
+WeightLoader::WeightLoader(std::shared_ptr<const WeightFile> file, const NameMap& names)
+    : file_(std::move(file)), names_(names) {
+    for (const WeightTensor& tensor : file_->tensors())
+        for (const MappedName& mapped : map_name(names_, tensor.name)) add_part(mapped, tensor);
+    for (auto& [name, entry] : entries_) complete(entry);
+}
+
+void WeightLoader::add_part(const MappedName& mapped, const WeightTensor& tensor) {
+    Entry& entry = entries_[mapped.canonical];
+    if (entry.parts.empty()) {
+        order_.push_back(mapped.canonical);
+        entry.parts.resize(static_cast<size_t>(mapped.stack_count));
+        entry.transposed = mapped.transposed;
+    }
+    const auto position = static_cast<size_t>(mapped.position);
+    if (position >= entry.parts.size() || entry.parts[position].tensor != nullptr)
+        fail(file_->path(), ": several tensors stand for ", quote_name(mapped.canonical), ", one of them ",
+             quote_name(tensor.name), ": the file mixes models");
+
+    Part part{&tensor, tensor.shape, 0};
+    const int dim = mapped.skip_count > 0 ? mapped.skip_dim : 0;
+    if (mapped.skip_count > 0 || mapped.parts > 1) {
+        if (dim >= part.shape.rank()) {
+            entry.problem = str("has shape ", to_string(tensor.shape), ", which has no dimension to cut");
+            entry.parts[position] = part;
+            return;
+        }
+        for (int i = 0; i < dim; ++i)
+            if (part.shape[i] != 1) entry.problem = str("has shape ", to_string(tensor.shape), ", expected a leading 1");
+        int64_t inner = 1;
+        for (int i = dim + 1; i < part.shape.rank(); ++i) inner *= part.shape[i];
+        const int64_t rows = part.shape[dim] - mapped.skip_count;
+        if (rows < 0 || rows % mapped.parts != 0)
+            entry.problem = str("has ", part.shape[dim], " rows, which do not divide into ", mapped.parts, " parts");
+        part.shape[dim] = std::max<int64_t>(rows, 0) / mapped.parts;
+        part.first = (mapped.skip_count + part.shape[dim] * mapped.part) * inner;
+    }
+    entry.parts[position] = part;
+}
+
+// Works out the canonical shape and whether the parts fit together.
+void WeightLoader::complete(Entry& entry) {
+    if (!entry.problem.empty()) return;
+    entry.shape = entry.parts.front().shape;
+    for (size_t i = 0; i < entry.parts.size(); ++i) {
+        const Part& part = entry.parts[i];
+        if (part.tensor == nullptr) {
+            entry.problem = str("lacks part ", i, " of ", entry.parts.size());
+            return;
+        }
+        if (part.tensor->type == WeightType::unsupported) {
+            entry.problem = str("has type ", part.tensor->type_name, ", which cannot be read");
+            return;
+        }
+        const int64_t block = block_size(part.tensor->type);
+        if (part.first % block != 0 || part.shape.numel() % block != 0) {
+            entry.problem = str("has type ", part.tensor->type_name, ", which cannot be cut inside a block");
+            return;
+        }
+        if (i == 0) continue;
+        Shape expected = entry.parts.front().shape;
+        if (part.shape.rank() == 0 || part.shape.rank() != expected.rank()) {
+            entry.problem = "has parts of different shapes";
+            return;
+        }
+        expected[0] = part.shape[0];
+        if (!(part.shape == expected)) entry.problem = "has parts of different shapes";
+        if (__builtin_add_overflow(entry.shape[0], part.shape[0], &entry.shape[0]) || !checked_numel(entry.shape))
+            entry.problem = "has parts that are too large together";
+    }
+    if (!entry.transposed || !entry.problem.empty()) return;
+    if (entry.shape.rank() != 2)
+        entry.problem = str("has shape ", to_string(entry.shape), ", expected a matrix");
+    else
+        entry.shape = Shape{entry.shape[1], entry.shape[0]};
+}
+
+WeightLoader::Entry* WeightLoader::find(const std::string& name) {
+    const auto found = entries_.find(name);
+    if (found != entries_.end()) return &found->second;
+    for (const AliasRule& rule : names_.aliases) {
+        if (rule.name != name) continue;
+        const auto same = entries_.find(std::string(rule.same_as));
+        if (same != entries_.end()) return &same->second;
+    }
+    return nullptr;
+}
+
+Tensor WeightLoader::load(const std::string& name, const Shape& shape, bool required) {
+    Entry* entry = find(name);
+    if (entry == nullptr) {
+        if (!required) return Tensor();
+        if (reported_.insert(name).second) missing_.push_back({name, shape});
+        return zeros(name, shape);
+    }
+    entry->used = true;
+    if (!entry->problem.empty()) {
+        if (reported_.insert(name).second) unreadable_.push_back(str(name, " ", entry->problem));
+        return zeros(name, shape);
+    }
+    if (!(entry->shape == shape)) {
+        if (reported_.insert(name).second)
+            misshaped_.push_back(str(name, ": expected ", to_string(shape), ", found ", to_string(entry->shape)));
+        return zeros(name, shape);
+    }
+    return read(*entry);
+}
+
+Tensor WeightLoader::read(const Entry& entry) const {
+    const auto source_of = [](const Part& part) {
+        const int64_t blocks = part.first / block_size(part.tensor->type);
+        return part.tensor->data + blocks * block_bytes(part.tensor->type);
+    };
+    const Part& front = entry.parts.front();
+    const bool is_aligned = reinterpret_cast<uintptr_t>(source_of(front)) % alignof(float) == 0;
+    if (entry.parts.size() == 1 && !entry.transposed && front.tensor->type == WeightType::f32 && is_aligned)
+        return Tensor::wrap_host(source_of(front), entry.shape, DType::f32, file_);
+
+    Tensor result = Tensor::host(entry.shape);
+    auto* destination = result.data<float>();
+    for (const Part& part : entry.parts) {
+        decode_to_f32(part.tensor->type, source_of(part), part.shape.numel(), destination);
+        destination += part.shape.numel();
+    }
+    if (!entry.transposed) return result;
+    Tensor turned = Tensor::host(entry.shape);
+    transpose(result.data<float>(), entry.shape[1], entry.shape[0], turned.data<float>());
+    return turned;
+}
+
+// Expected shapes come from a file's configuration, so they may be absurd. calloc hands out untouched zero pages:
+// stand-ins for missing tensors cost no memory.
+Tensor WeightLoader::zeros(const std::string& name, const Shape& shape) const {
+    const std::optional<int64_t> count = checked_numel(shape);
+    if (!count || *count > kMaxZeros) {
+        finish("the model");  // what has been noted so far says more
+        fail("the model's configuration asks for ", quote_name(name), " of shape ", to_string(shape), ", which is impossible");
+    }
+    void* memory = std::calloc(static_cast<size_t>(std::max<int64_t>(*count, 1)), sizeof(float));
+    if (memory == nullptr) throw std::bad_alloc();
+    return Tensor::wrap_host(memory, shape, DType::f32, std::shared_ptr<void>(memory, std::free));
+}
+
+std::string WeightLoader::describe_missing(const std::string& name, const Shape& shape) const {
+    std::string text = str(name, " ", to_string(shape));
+    if (const std::optional<std::string> closest = closest_name(name, order_)) text += str(" (closest: ", *closest, ")");
+    return text;
+}
+
+std::vector<std::string> WeightLoader::left_over(const std::vector<IgnoreRule>& may_be_left) const {
+    std::vector<std::string> names;
+    for (const std::string& name : order_) {
+        const bool expected = std::any_of(may_be_left.begin(), may_be_left.end(),
+                                          [&](const IgnoreRule& rule) { return match_name(rule.pattern, name).has_value(); });
+        if (!entries_.at(name).used && !expected) names.push_back(name);
+    }
+    return names;
+}
+
+void WeightLoader::report(std::string_view what, const std::vector<IgnoreRule>* may_be_left) const {
+    const std::vector<std::string> left = may_be_left != nullptr ? left_over(*may_be_left) : std::vector<std::string>();
+    if (missing_.empty() && misshaped_.empty() && unreadable_.empty() && left.empty()) return;
+
+    const auto as_is = [](const std::string& line) { return line; };
+    std::string text = str("cannot load ", what, " from ", file_->path(), " (", file_->format(), ", ", names_.name, "):");
+    append_list(text, missing_, "tensor is missing", "tensors are missing",
+                [this](const Missing& item) { return describe_missing(item.name, item.shape); });
+    append_list(text, misshaped_, "tensor has another shape", "tensors have another shape", as_is);
+    append_list(text, unreadable_, "tensor cannot be read", "tensors cannot be read", as_is);
+    append_list(text, left, "tensor is left over", "tensors are left over", as_is);
+    fail(text);
+}
+
+}  // namespace sam3

@@ -1,0 +1,98 @@
+#pragma once
+
+#include "runtime/tensor.h"
+#include "weights/name_map.h"
+#include "weights/weight_file.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+namespace sam3 {
+
+class WeightLoader;
+
+// A place in the tree of names: root / "layers" / 3 / "attention". Cheap to copy; the loader must outlive it.
+class Scope {
+public:
+    Scope operator/(std::string_view name) const { return Scope(loader_, full_name(name)); }
+    Scope operator/(int64_t index) const { return *this / std::to_string(index); }
+
+    // The tensor as f32 in host memory: a view of the mapped file where it is f32 already, otherwise a converted copy.
+    // When it is missing or has another shape this is noted for finish() and a tensor of zeros is returned.
+    Tensor tensor(std::string_view name, const Shape& shape) const;
+    Tensor optional(std::string_view name, const Shape& shape) const;  // undefined when absent
+    bool has(std::string_view name) const;
+    std::optional<Shape> shape_of(std::string_view name) const;  // empty when absent
+
+    std::string full_name(std::string_view name) const;
+
+private:
+    friend class WeightLoader;
+    Scope(WeightLoader* loader, std::string prefix) : loader_(loader), prefix_(std::move(prefix)) {}
+
+    WeightLoader* loader_;
+    std::string prefix_;
+};
+
+// Binds the tensors of a file to a model by canonical name and expected shape, and collects what does not fit, so that
+// the person gets one complete list. For one thread.
+class WeightLoader {
+public:
+    // Fails when two tensors of the file claim the same canonical name. `names` must outlive the loader.
+    explicit WeightLoader(std::shared_ptr<const WeightFile> file, const NameMap& names = identity_name_map());
+
+    Scope root() { return Scope(this, ""); }
+    const WeightFile& file() const { return *file_; }
+
+    // Throws one Error that lists what was missing or did not fit; `what` names what was being loaded.
+    void finish(std::string_view what) const { report(what, nullptr); }
+    // As above, and lists tensors that nobody asked for, except those that `may_be_left` describes (canonical names).
+    void finish(std::string_view what, const std::vector<IgnoreRule>& may_be_left) const { report(what, &may_be_left); }
+
+private:
+    friend class Scope;
+
+    // A run of values inside a tensor of the file.
+    struct Part {
+        const WeightTensor* tensor = nullptr;  // null: the file lacks this part
+        Shape shape;
+        int64_t first = 0;
+    };
+    struct Entry {
+        std::vector<Part> parts;  // stacked by their first dimension
+        bool transposed = false;
+        bool used = false;
+        Shape shape;          // of the canonical tensor
+        std::string problem;  // why it cannot be put together; empty when it can
+    };
+
+    void add_part(const MappedName& mapped, const WeightTensor& tensor);
+    static void complete(Entry& entry);
+    Entry* find(const std::string& name);
+    Tensor load(const std::string& name, const Shape& shape, bool required);
+    Tensor read(const Entry& entry) const;
+    Tensor zeros(const std::string& name, const Shape& shape) const;
+    std::string describe_missing(const std::string& name, const Shape& shape) const;
+    std::vector<std::string> left_over(const std::vector<IgnoreRule>& may_be_left) const;
+    void report(std::string_view what, const std::vector<IgnoreRule>* may_be_left) const;
+
+    std::shared_ptr<const WeightFile> file_;
+    const NameMap& names_;
+    std::unordered_map<std::string, Entry> entries_;
+    std::vector<std::string> order_;  // canonical names in the order of the file
+
+    struct Missing {
+        std::string name;
+        Shape shape;
+    };
+    std::vector<Missing> missing_;
+    std::vector<std::string> misshaped_, unreadable_;  // sentences
+    std::unordered_set<std::string> reported_;
+};
+
+}  // namespace sam3

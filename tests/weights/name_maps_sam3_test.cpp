@@ -1,0 +1,166 @@
+#include "weights/name_maps.h"
+
+#include "tests/weights/files.h"
+#include "weights/binder.h"
+
+#include <charconv>
+#include <map>
+#include <set>
+#include <sstream>
+
+namespace sam3::test {
+namespace {
+
+// "0-2,5" -> 0, 1, 2, 5
+std::vector<int> numbers_in(const std::string& ranges) {
+    std::vector<int> numbers;
+    std::istringstream stream(ranges);
+    for (std::string range; std::getline(stream, range, ',');) {
+        const size_t dash = range.find('-');
+        const int first = std::stoi(range), last = dash == range.npos ? first : std::stoi(range.substr(dash + 1));
+        for (int i = first; i <= last; ++i) numbers.push_back(i);
+    }
+    return numbers;
+}
+
+// Lines of a name list; "{0-31}" stands for each number, "{}" further on for the same one.
+std::vector<std::string> read_list(const std::string& name) {
+    std::ifstream file(std::string(SAM3_TEST_DATA) + "/weights/" + name);
+    EXPECT_TRUE(file.good()) << name;
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(file, line);) {
+        const size_t open = line.find('{'), close = line.find('}');
+        if (open == line.npos) {
+            lines.push_back(line);
+            continue;
+        }
+        for (int number : numbers_in(line.substr(open + 1, close - open - 1))) {
+            std::string one = line.substr(0, open) + std::to_string(number) + line.substr(close + 1);
+            if (const size_t again = one.find("{}"); again != one.npos) one.replace(again, 2, std::to_string(number));
+            lines.push_back(one);
+        }
+    }
+    return lines;
+}
+
+std::map<std::string, Shape> read_shapes(const std::string& name) {
+    std::map<std::string, Shape> shapes;
+    for (const std::string& line : read_list(name)) {
+        const size_t space = line.find(' ');
+        Shape shape;
+        std::istringstream stream(line.substr(space + 2));
+        for (std::string number; std::getline(stream, number, ',');) shape.push_back(std::stoll(number));
+        shapes[line.substr(0, space)] = shape;
+    }
+    return shapes;
+}
+
+std::shared_ptr<const WeightFile> file_with(const std::map<std::string, Shape>& shapes) {
+    WeightFileContents contents;
+    contents.path = "sam3";
+    for (const auto& [name, shape] : shapes)
+        contents.tensors.push_back({name, WeightType::f32, shape, nullptr, 0, "F32"});
+    return std::make_shared<WeightFile>(std::move(contents));
+}
+
+bool is_unused(const std::string& name) {
+    for (const IgnoreRule& rule : sam3_unused_weights())
+        if (match_name(rule.pattern, name)) return true;
+    return false;
+}
+
+TEST(Sam3Names, TheListsAreComplete) {
+    EXPECT_EQ(read_shapes("sam3-official-names.txt").size(), 1465U);
+    EXPECT_EQ(read_shapes("sam3-hf-names.txt").size(), 1797U);
+    EXPECT_EQ(read_list("sam3-official-to-hf.txt").size(), 1465U);
+}
+
+TEST(Sam3Names, MetasCheckpointProvidesEveryHuggingFaceTensorInItsShape) {
+    const auto file = file_with(read_shapes("sam3-official-names.txt"));
+    ASSERT_EQ(&sam3_name_map(*file), &sam3_official_names());
+    WeightLoader loader(file, sam3_name_map(*file));
+    for (const auto& [name, shape] : read_shapes("sam3-hf-names.txt"))
+        EXPECT_EQ(loader.root().shape_of(name), shape) << name;
+}
+
+TEST(Sam3Names, EveryTensorOfMetasCheckpointHasAHuggingFaceNameOrAReason) {
+    const std::map<std::string, Shape> canonical = read_shapes("sam3-hf-names.txt");
+    int ignored = 0;
+    for (const auto& [name, shape] : read_shapes("sam3-official-names.txt")) {
+        const std::vector<MappedName> mapped = map_name(sam3_official_names(), name);
+        for (const MappedName& part : mapped)
+            EXPECT_TRUE(canonical.count(part.canonical) == 1 || is_unused(part.canonical)) << name << " " << part.canonical;
+        if (!mapped.empty()) continue;
+        ++ignored;
+        EXPECT_NE(name.find("freqs_cis"), std::string::npos) << name;
+    }
+    EXPECT_EQ(ignored, 32);
+}
+
+// Shapes cannot tell norm1 from norm2; the pairs come from transformers' own conversion script.
+TEST(Sam3Names, EachNameIsTheOneThatTheReferenceConverterGives) {
+    for (const std::string& line : read_list("sam3-official-to-hf.txt")) {
+        const size_t arrow = line.find(" -> ");
+        const std::string official = line.substr(0, arrow);
+        std::string expected = line.substr(arrow + 4);
+        if (expected.find("rotary_emb") != expected.npos) continue;
+        const std::vector<MappedName> mapped = map_name(sam3_official_names(), official);
+        ASSERT_FALSE(mapped.empty()) << official;
+        // The converter renames first and splits or stacks afterwards.
+        if (const size_t fused = expected.find(".qkv."); fused != expected.npos) expected.replace(fused, 5, ".q_proj.");
+        if (const size_t fused = expected.find("in_proj_"); fused != expected.npos) expected.replace(fused, 8, "q_proj.");
+        if (expected.find(".point_embed.") != expected.npos)
+            expected = "tracker_model.prompt_encoder.point_embed.weight";
+        EXPECT_EQ(mapped.front().canonical, expected) << official;
+        for (size_t i = 1; i < mapped.size(); ++i) {
+            std::string other = expected;
+            other[other.rfind("q_proj")] = i == 1 ? 'k' : 'v';
+            EXPECT_EQ(mapped[i].canonical, other) << official;
+        }
+    }
+}
+
+TEST(Sam3Names, DetectorsWithoutPrefixAreFound) {
+    std::map<std::string, Shape> official, alone;
+    for (const auto& [name, shape] : read_shapes("sam3-official-names.txt"))
+        if (name.compare(0, 9, "detector.") == 0) official[name.substr(9)] = shape;
+    for (const auto& [name, shape] : read_shapes("sam3-hf-names.txt"))
+        if (name.compare(0, 15, "detector_model.") == 0) alone[name.substr(15)] = shape;
+    const auto official_file = file_with(official), alone_file = file_with(alone);
+    ASSERT_EQ(&sam3_name_map(*official_file), &sam3_official_names());
+    ASSERT_EQ(&sam3_name_map(*alone_file), &sam3_hf_names());
+    WeightLoader from_official(official_file, sam3_official_names()), from_alone(alone_file, sam3_hf_names());
+    for (const auto& [name, shape] : alone) {
+        EXPECT_EQ(from_official.root().shape_of("detector_model." + name), shape) << name;
+        EXPECT_EQ(from_alone.root().shape_of("detector_model." + name), shape) << name;
+    }
+}
+
+TEST(Sam3Names, HuggingFaceNamesStayAsTheyAre) {
+    const std::map<std::string, Shape> shapes = read_shapes("sam3-hf-names.txt");
+    for (const auto& [name, shape] : shapes) EXPECT_EQ(map_name(sam3_hf_names(), name).at(0).canonical, name);
+    WeightLoader loader(file_with({{"tracker_model.shared_image_embedding.positional_embedding", {2, 128}}}), sam3_hf_names());
+    EXPECT_TRUE(loader.root().has("tracker_model.prompt_encoder.shared_embedding.positional_embedding"));
+}
+
+TEST(Sam3Names, EveryRuleOnUnusedWeightsMeetsSomething) {
+    std::set<std::string> names;
+    for (const auto& [name, shape] : read_shapes("sam3-hf-names.txt")) names.insert(name);
+    for (const auto& [name, shape] : read_shapes("sam3-official-names.txt"))
+        for (const MappedName& mapped : map_name(sam3_official_names(), name)) names.insert(mapped.canonical);
+    for (const IgnoreRule& rule : sam3_unused_weights()) {
+        if (rule.pattern == "**.rotary_emb.**") continue;  // only older files have it
+        size_t met = 0;
+        for (const std::string& name : names) met += match_name(rule.pattern, name) ? 1 : 0;
+        EXPECT_GT(met, 0U) << rule.pattern;
+        EXPECT_FALSE(rule.reason.empty());
+    }
+}
+
+TEST(Sam3Names, OtherModelsAreRefused) {
+    expect_contains(error_of([] { sam3_name_map(*file_with({{"image_encoder.pos_embed", {1}}})); }),
+                    "expected a SAM 3 model, found other tensor names, such as 'image_encoder.pos_embed'");
+}
+
+}  // namespace
+}  // namespace sam3::test
