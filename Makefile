@@ -49,9 +49,7 @@ asan:  ## the tests under address and undefined-behaviour sanitizers
 
 fuzz:  ## every fuzzer for SECONDS=10
 	@scripts/install-deps --fuzz
-	cmake --preset fuzz $(LAUNCHER)
-	cmake --build build-fuzz -j $(JOBS)
-	@scripts/fuzz build-fuzz $(SECONDS)
+	fuzz/run $(SECONDS)
 
 install: build  ## library, headers and program into PREFIX=/usr/local
 	cmake --build build -j $(JOBS)

@@ -110,8 +110,8 @@ void add_conv(const std::string& name, const Conv& c) {
     const double flops = 2 * count(out_size * out_size, c.out, c.in / c.groups * c.kernel * c.kernel);
     add(name_of("conv " + name, {c.size, c.size, c.in, c.out}), flops, [=] {
         const Tensor weight = random_tensor({c.out, c.in / c.groups, c.kernel, c.kernel});
-        const std::shared_ptr<const PackedConv2d> packed = cpu().pack_conv2d(
-            {weight, random_tensor({c.out}), c.stride, c.padding, c.groups}, Precision::f32);
+        const std::shared_ptr<const PackedConv2d> packed =
+            cpu().pack_conv2d({weight, random_tensor({c.out}), c.stride, c.padding, c.groups}, Precision::f32);
         const Tensor x = random_tensor({1, c.size, c.size, c.in});
         return Body([=](Ops& ops) { ops.conv2d(x, *packed); });
     });

@@ -59,7 +59,7 @@ bool has_tokenizer(const WeightFile& file) {
 void find_missing(Report& report, const Options& options) {
     const WeightFile& file = *report.file;
     try {
-        report.model = describe_model(file).name;
+        report.model = model_name(file);
     } catch (const Error& error) {
         report.missing.emplace_back(error.what());
         return;
@@ -77,7 +77,7 @@ void find_missing(Report& report, const Options& options) {
     }
     if (!options.check) return;
     try {
-        Model::load({.path = options.path, .behaviour = "", .image_size = 0, .threads = 1});
+        Model::load({.path = options.path, .behaviour = "", .image_size = 0});
     } catch (const Error& error) {
         report.missing.emplace_back(error.what());
     }

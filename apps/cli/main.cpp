@@ -1,7 +1,9 @@
 #include "command.h"
 #include "sam3.h"
+#include "values.h"
 #include "weights/edit_distance.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -15,6 +17,7 @@ namespace {
 constexpr int kDone = 0, kFailed = 1, kWrongUsage = 2;
 
 constexpr void (*kCommands[])(CLI::App&, sam3::cli::Action&) = {
+    sam3::cli::add_segment,
     sam3::cli::add_inspect,
     sam3::cli::add_doctor,
 };
@@ -37,6 +40,8 @@ int run(const sam3::cli::Action& action) {
     try {
         action();
         return finish_output();
+    } catch (const sam3::cli::UsageError& error) {
+        return report(kWrongUsage, error.what());
     } catch (const std::bad_alloc&) {
         return report(kFailed, "out of memory");
     } catch (const std::exception& error) {
@@ -50,13 +55,13 @@ int parse_and_run(CLI::App& program, sam3::cli::Action& chosen, int argc, char**
         return kWrongUsage;
     }
     const std::string_view first = argv[1];
-    if (!first.empty() && first[0] != '-' && program.get_subcommand_no_throw(std::string(first)) == nullptr) {
-        std::vector<std::string> names;
-        for (const CLI::App* command : program.get_subcommands({})) names.push_back(command->get_name());
+    std::vector<std::string> names;
+    for (const CLI::App* command : program.get_subcommands({})) names.push_back(command->get_name());
+    if (!first.empty() && first[0] != '-' && std::find(names.begin(), names.end(), first) == names.end()) {
         const auto guess = sam3::closest_name(first.substr(0, 40), names);
         return report(kWrongUsage,
-                      "there is no command '" + sam3::cli::printable(std::string(first.substr(0, 80))) + "'" +
-                          (guess ? ": did you mean 'sam3 " + *guess + "'?" : ": run 'sam3 --help' for the list"));
+                      "there is no command '" + sam3::cli::printable(std::string(first.substr(0, 80))) +
+                          "': " + (guess ? "did you mean 'sam3 " + *guess + "'?" : "run 'sam3 --help' for the list"));
     }
     try {
         program.parse(argc, argv);

@@ -17,12 +17,13 @@ std::string pretty_size(uint64_t bytes) {
 }
 
 std::string pretty_count(uint64_t count) {
-    std::string digits = std::to_string(count);
-    for (size_t i = digits.size(); i > 3;) {
-        i -= 3;
-        digits.insert(i, ",");
+    const std::string digits = std::to_string(count);
+    std::string out;
+    for (size_t i = 0; i < digits.size(); ++i) {
+        if (i > 0 && (digits.size() - i) % 3 == 0) out += ',';
+        out += digits[i];
     }
-    return digits;
+    return out;
 }
 
 std::string printable(const std::string& text) {

@@ -116,7 +116,6 @@ std::shared_ptr<sam3_model> sam3_load_model(const sam3_params& params) {
         options.path = params.model_path;
         options.behaviour = params.behaviour;
         options.image_size = params.image_size;
-        options.threads = params.n_threads;
         model->model = sam3::Model::load(options);
         return model;
     });

@@ -3,48 +3,13 @@
 #include "engine/timing.h"
 #include "image/normalize.h"
 #include "image/resize.h"
-#include "mask/geometry.h"
-#include "mask/upsample.h"
 #include "util/error.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
-#include <numeric>
 
 namespace sam3 {
 
 namespace {
-
-// Prompts that run in one batch. More would only cost memory: a prompt's pixel embedding alone is 85 MB at 1008 pixels.
-constexpr size_t kPromptsPerBatch = 4;
-constexpr const char* kVisualPhrase = "visual";  // what the models were trained with when only exemplars are given
-
-float sigmoid(float x) { return 1.0F / (1.0F + std::exp(-x)); }
-
-bool is_blank(const std::string& text) {
-    return std::all_of(text.begin(), text.end(), [](unsigned char c) { return c <= ' '; });
-}
-
-std::string describe(const Box& box) { return str("(", box.x0, ", ", box.y0, ", ", box.x1, ", ", box.y1, ")"); }
-
-void check_box(const Box& box, int width, int height) {
-    for (const float value : {box.x0, box.y0, box.x1, box.y1})
-        if (!std::isfinite(value)) fail("the exemplar box ", describe(box), " has a coordinate that is not a number");
-    if (box.x1 <= box.x0 || box.y1 <= box.y0)
-        fail("the exemplar box ", describe(box), " has no area: expected x0 < x1 and y0 < y1");
-    const auto w = static_cast<float>(width);
-    const auto h = static_cast<float>(height);
-    if (box.x1 <= 0 || box.y1 <= 0 || box.x0 >= w || box.y0 >= h)
-        fail("the exemplar box ", describe(box), " lies outside the image of ", width, " x ", height, " pixels");
-}
-
-void check_point(const Point& point, int width, int height) {
-    if (!std::isfinite(point.x) || !std::isfinite(point.y))
-        fail("the point (", point.x, ", ", point.y, ") has a coordinate that is not a number");
-    if (point.x < 0 || point.y < 0 || point.x > static_cast<float>(width) || point.y > static_cast<float>(height))
-        fail("the point (", point.x, ", ", point.y, ") lies outside the image of ", width, " x ", height, " pixels");
-}
 
 Image as_rgb(const Image& image) {
     check_image(image);
@@ -57,54 +22,6 @@ Image as_rgb(const Image& image) {
     return rgb;
 }
 
-Box scaled_box(const float* cxcywh, int width, int height) {
-    const auto w = static_cast<float>(width);
-    const auto h = static_cast<float>(height);
-    return {(cxcywh[0] - 0.5F * cxcywh[2]) * w, (cxcywh[1] - 0.5F * cxcywh[3]) * h, (cxcywh[0] + 0.5F * cxcywh[2]) * w,
-            (cxcywh[1] + 0.5F * cxcywh[3]) * h};
-}
-
-// Queries whose score passes the threshold, best first.
-std::vector<Detection> rank(const Tensor& logits, const Tensor& boxes, float presence, float threshold, int width, int height) {
-    std::vector<Detection> found;
-    for (int query = 0; query < static_cast<int>(logits.numel()); ++query) {
-        const float score = sigmoid(logits.data<float>()[query]) * presence;
-        if (score > threshold) found.push_back({score, scaled_box(boxes.data<float>() + 4 * query, width, height), {}, query});
-    }
-    std::stable_sort(found.begin(), found.end(), [](const Detection& a, const Detection& b) { return a.score > b.score; });
-    return found;
-}
-
-std::vector<float> scores_of(const std::vector<Detection>& found) {
-    std::vector<float> scores;
-    for (const Detection& detection : found) scores.push_back(detection.score);
-    return scores;
-}
-
-std::vector<int> first_indices(size_t count) {
-    std::vector<int> indices(count);
-    std::iota(indices.begin(), indices.end(), 0);
-    return indices;
-}
-
-std::vector<Detection> pick(const std::vector<Detection>& found, const std::vector<int>& indices) {
-    std::vector<Detection> chosen;
-    for (const int i : indices) chosen.push_back(found[static_cast<size_t>(i)]);
-    return chosen;
-}
-
-FloatMap map_of(const Tensor& masks, int64_t index) {
-    const int64_t height = masks.dim(-2);
-    const int64_t width = masks.dim(-1);
-    return {masks.data<float>() + index * height * width, static_cast<int>(width), static_cast<int>(height)};
-}
-
-Mask at_own_size(const FloatMap& map) {
-    Mask mask(map.width, map.height);
-    for (size_t i = 0; i < mask.data.size(); ++i) mask.data[i] = map.data[i] > 0 ? 1 : 0;
-    return mask;
-}
-
 }  // namespace
 
 ImageSession::ImageSession(std::shared_ptr<const Model> model, int threads)
@@ -114,166 +31,32 @@ void ImageSession::encode(std::span<const Image> images) {
     if (images.empty()) fail("there is no image to encode");
     sizes_.clear();
     seconds_.clear();
-    features_ = {};
+    trunk_ = {};
+    detector_features_ = {};
+    interactive_features_.clear();
     const auto side = static_cast<int>(model_->image_size());
-    const Sam3Config& config = model_->config();
+    const Preprocessing& preprocessing = model_->network().preprocessing();
     Normalization normalization;
-    std::copy_n(config.image_mean.begin(), 3, normalization.mean.begin());
-    std::copy_n(config.image_std.begin(), 3, normalization.std.begin());
+    std::copy_n(preprocessing.mean.begin(), 3, normalization.mean.begin());
+    std::copy_n(preprocessing.std.begin(), 3, normalization.std.begin());
 
     Tensor pixels = Tensor::host({static_cast<int64_t>(images.size()), side, side, 3});
     std::vector<ImageSize> sizes;
     {
         const Timing timing(seconds_["preprocess"]);
         for (size_t i = 0; i < images.size(); ++i) {
-            const Image scaled = resize(as_rgb(images[i]), side, side, {.threads = ops_.threads()});
+            const Size inside = preprocessing.keep_aspect
+                                    ? fit_longest_side({images[i].width, images[i].height}, side)
+                                    : Size{side, side};
+            const Image scaled = resize(as_rgb(images[i]), inside.width, inside.height, {.threads = ops_.threads()});
             float* row = pixels.data<float>() + static_cast<int64_t>(i) * side * side * 3;
             normalize_image(scaled, normalization, {side, side}, row, ops_.threads());
-            sizes.push_back({images[i].width, images[i].height});
+            sizes.push_back({images[i].width, images[i].height, inside.width, inside.height});
         }
     }
     const Timing timing(seconds_["image_encoder"]);
-    features_ = model_->detector().encode_image(ops_, ops_.upload(pixels));
+    trunk_ = model_->network().encode(ops_, ops_.upload(pixels));
     sizes_ = std::move(sizes);
-}
-
-GeometryPrompt ImageSession::geometry_of(const ConceptPrompt& prompt) const {
-    const ImageSize size = sizes_[static_cast<size_t>(prompt.image)];
-    const auto w = static_cast<float>(size.width);
-    const auto h = static_cast<float>(size.height);
-    GeometryPrompt geometry;
-    const auto add_boxes = [&](const std::vector<Box>& boxes, bool positive) {
-        for (const Box& box : boxes) {
-            check_box(box, size.width, size.height);
-            const float x0 = box.x0 / w, y0 = box.y0 / h, x1 = box.x1 / w, y1 = box.y1 / h;
-            geometry.boxes.push_back({(x0 + x1) / 2, (y0 + y1) / 2, x1 - x0, y1 - y0, positive});
-        }
-    };
-    const auto add_points = [&](const std::vector<Point>& points, bool positive) {
-        for (const Point& point : points) {
-            check_point(point, size.width, size.height);
-            geometry.points.push_back({point.x / w, point.y / h, positive});
-        }
-    };
-    add_boxes(prompt.positive_boxes, true);
-    add_boxes(prompt.negative_boxes, false);
-    add_points(prompt.positive_points, true);
-    add_points(prompt.negative_points, false);
-    return geometry;
-}
-
-PromptPart ImageSession::encode_prompt(const ConceptPrompt& prompt) {
-    if (prompt.image < 0 || prompt.image >= static_cast<int>(sizes_.size()))
-        fail("the prompt asks for image ", prompt.image, ", but ", sizes_.size(), " were encoded");
-    const GeometryPrompt geometry = geometry_of(prompt);
-    if (is_blank(prompt.text) && geometry.empty())
-        fail("there is nothing to look for: give a phrase, an exemplar box, or both");
-    PromptPart part;
-    {
-        const Timing timing(seconds_["text_encoder"]);
-        const TextFeatures text = model_->text_features(ops_, is_blank(prompt.text) ? kVisualPhrase : prompt.text);
-        part.text = text.tokens;
-        part.text_valid = text.valid;
-    }
-    ops_.trace("text.features", part.text);
-    if (!geometry.empty() || model_->config().behaviour.cls_on_text_only) {
-        const Timing timing(seconds_["geometry_encoder"]);
-        part.geometry = model_->detector().encode_geometry(ops_, features_.image(prompt.image), geometry);
-        ops_.trace("geometry.features", part.geometry);
-    }
-    return part;
-}
-
-// One image for all prompts is shared as it is; otherwise each prompt gets its own.
-ImageFeatures ImageSession::features_for(std::span<const ConceptPrompt> prompts) {
-    const bool one_image = std::all_of(prompts.begin(), prompts.end(),
-                                       [&](const ConceptPrompt& p) { return p.image == prompts.front().image; });
-    if (one_image) return features_.image(prompts.front().image);
-    ImageFeatures gathered;
-    for (size_t level = 0; level < features_.maps.size(); ++level) {
-        std::vector<Tensor> rows;
-        for (const ConceptPrompt& prompt : prompts) rows.push_back(features_.maps[level].slice(0, prompt.image, 1));
-        gathered.maps.push_back(ops_.concat(rows, 0));
-    }
-    return gathered;
-}
-
-std::vector<ConceptResult> ImageSession::segment(std::span<const ConceptPrompt> prompts) {
-    if (!encoded()) fail("no image was encoded: encode one before segmenting");
-    for (const ConceptPrompt& prompt : prompts)
-        if (!(prompt.options.threshold >= 0 && prompt.options.threshold <= 1))
-            fail("the score threshold must lie between 0 and 1, found ", prompt.options.threshold);
-    std::vector<ConceptResult> results;
-    for (size_t start = 0; start < prompts.size(); start += kPromptsPerBatch)
-        detect_batch(prompts.subspan(start, std::min(kPromptsPerBatch, prompts.size() - start)), results);
-    return results;
-}
-
-void ImageSession::detect_batch(std::span<const ConceptPrompt> prompts, std::vector<ConceptResult>& results) {
-    std::vector<PromptPart> parts;
-    for (const ConceptPrompt& prompt : prompts) parts.push_back(encode_prompt(prompt));
-    Sam3Detector::Output output;
-    {
-        const Timing timing(seconds_["concept_decoder"]);
-        output = model_->detector().detect(ops_, features_for(prompts), model_->detector().join(ops_, parts));
-    }
-    if (ops_.tracing()) {
-        ops_.trace("masks.logits", model_->detector().masks(ops_, output.pixels, output.queries));
-        ops_.trace("semantic.logits", model_->detector().semantic(ops_, output.pixels));
-    }
-    for (size_t i = 0; i < prompts.size(); ++i)
-        results.push_back(read_out(output, static_cast<int64_t>(i), prompts[i]));
-}
-
-ConceptResult ImageSession::read_out(const Sam3Detector::Output& output, int64_t row, const ConceptPrompt& prompt) {
-    const ConceptOptions& options = prompt.options;
-    const ImageSize size = sizes_[static_cast<size_t>(prompt.image)];
-    const bool suppress_boxes = options.nms_threshold < 1.0F && options.nms_on_boxes;
-    const bool suppress_masks = options.nms_threshold < 1.0F && !options.nms_on_boxes;
-    const Timing timing(seconds_["masks"]);
-    ConceptResult result;
-    result.presence = sigmoid(ops_.download(output.presence.slice(0, row, 1)).data<float>()[0]);
-    std::vector<Detection> found =
-        rank(ops_.download(output.logits.slice(0, row, 1)), ops_.download(output.boxes.slice(0, row, 1)), result.presence,
-             options.threshold, size.width, size.height);
-    if (suppress_boxes) {
-        std::vector<Box> boxes;
-        for (const Detection& detection : found) boxes.push_back(detection.box);
-        found = pick(found, nms_boxes(boxes, scores_of(found), static_cast<double>(options.nms_threshold)));
-    }
-    const auto limit = static_cast<size_t>(options.top_k > 0 ? options.top_k : std::numeric_limits<int>::max());
-    if (!suppress_masks && found.size() > limit) found.resize(limit);
-
-    if (!found.empty()) {
-        const Tensor masks = candidate_masks(output, row, found);
-        std::vector<int> kept = first_indices(found.size());
-        if (suppress_masks) {
-            std::vector<Mask> small;  // at the network's own resolution, as in the reference
-            for (size_t i = 0; i < found.size(); ++i) small.push_back(at_own_size(map_of(masks, static_cast<int64_t>(i))));
-            kept = nms_masks(small, scores_of(found), static_cast<double>(options.nms_threshold));
-            if (kept.size() > limit) kept.resize(limit);
-        }
-        result.detections = pick(found, kept);
-        for (size_t i = 0; i < kept.size(); ++i) result.detections[i].mask = upsample(masks, kept[i], size);
-    }
-    if (options.semantic)
-        result.semantic = upsample(ops_.download(model_->detector().semantic(ops_, output.pixels.slice(0, row, 1))), 0, size);
-    return result;
-}
-
-// Logits of the chosen queries only: host [1, K, h, w].
-Tensor ImageSession::candidate_masks(const Sam3Detector::Output& output, int64_t row,
-                                     const std::vector<Detection>& candidates) {
-    Tensor ids = Tensor::host({1, static_cast<int64_t>(candidates.size())}, DType::i32);
-    for (size_t i = 0; i < candidates.size(); ++i) ids.data<int32_t>()[i] = candidates[i].query;
-    const Tensor queries = ops_.gather_rows(output.queries.slice(0, row, 1), ops_.upload(ids));
-    return ops_.download(model_->detector().masks(ops_, output.pixels.slice(0, row, 1), queries));
-}
-
-Mask ImageSession::upsample(const Tensor& logits, int64_t index, const ImageSize& size) const {
-    const bool sigmoid_first = model_->config().behaviour.sigmoid_before_upsampling;
-    return upsample_mask(map_of(logits, index), size.width, size.height,
-                         {.threshold = sigmoid_first ? 0.5F : 0.0F, .sigmoid_first = sigmoid_first, .threads = ops_.threads()});
 }
 
 }  // namespace sam3

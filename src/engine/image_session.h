@@ -7,6 +7,7 @@
 #include "runtime/ops.h"
 
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -47,6 +48,32 @@ struct ConceptResult {
     Mask semantic;                      // empty unless asked for
 };
 
+// What a person points at: one object, in pixels of the original image.
+struct VisualQuery {
+    struct LabeledPoint {
+        float x = 0, y = 0;
+        bool positive = true;
+    };
+    std::vector<LabeledPoint> points;
+    std::optional<Box> box;
+    Tensor mask_logits{};  // host [h, w] at the decoder's resolution: an earlier answer's; undefined: none
+    Mask mask{};           // or a mask of the image's size; empty: none
+    bool multimask = false;
+    int image = 0;
+};
+
+struct VisualCandidate {
+    float iou = 0;  // predicted quality
+    Mask mask;
+    Tensor logits;  // host [h, w], to be fed back as mask_logits
+    int index = 0;  // which of the decoder's masks: 0 is the single one, then the candidates
+};
+
+struct VisualAnswer {
+    std::vector<VisualCandidate> candidates;  // one, or with multimask all of them, best first
+    float object_score = 1;                   // probability that the object is there; 1 where a model does not say
+};
+
 // One thread's work on a batch of images: encode once, prompt often.
 class ImageSession {
 public:
@@ -56,24 +83,38 @@ public:
     bool encoded() const { return !sizes_.empty(); }
     std::vector<ConceptResult> segment(std::span<const ConceptPrompt> prompts);
 
+    // Masks for clicks, boxes and earlier masks; all objects of an image share its features.
+    std::vector<VisualAnswer> segment(std::span<const VisualQuery> queries);
+
+    const Model& model() const { return *model_; }
     Ops& ops() { return ops_; }
     const std::map<std::string, double>& seconds() const { return seconds_; }  // by step, since the last encode
 
 private:
     struct ImageSize {
-        int width = 0, height = 0;
+        int width = 0, height = 0;                // of the original image
+        int scaled_width = 0, scaled_height = 0;  // of its part of the network's input
     };
     GeometryPrompt geometry_of(const ConceptPrompt& prompt) const;
     PromptPart encode_prompt(const ConceptPrompt& prompt);
-    ImageFeatures features_for(std::span<const ConceptPrompt> prompts);
+    const DetectorFeatures& detector_features();
+    DetectorFeatures features_for(std::span<const ConceptPrompt> prompts);
     void detect_batch(std::span<const ConceptPrompt> prompts, std::vector<ConceptResult>& results);
     ConceptResult read_out(const Sam3Detector::Output& output, int64_t row, const ConceptPrompt& prompt);
     Tensor candidate_masks(const Sam3Detector::Output& output, int64_t row, const std::vector<Detection>& candidates);
     Mask upsample(const Tensor& logits, int64_t index, const ImageSize& size) const;
 
+    const InteractiveFeatures& interactive_features(int image);
+    InteractivePrompt interactive_prompt(const VisualQuery& query);
+    Tensor mask_to_logits(const Mask& mask, const ImageSize& size);
+    VisualAnswer answer(const Tensor& masks, const Tensor& iou, const Tensor& scores, int64_t row, const VisualQuery& query) const;
+    Mask to_image(const Tensor& logits, const ImageSize& size) const;
+
     std::shared_ptr<const Model> model_;
     Ops ops_;
-    ImageFeatures features_;
+    Tensor trunk_;                         // the image encoder's output
+    DetectorFeatures detector_features_;  // made by the first concept prompt
+    std::vector<InteractiveFeatures> interactive_features_;  // made by the first click
     std::vector<ImageSize> sizes_;
     std::map<std::string, double> seconds_;
 };

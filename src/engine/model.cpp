@@ -25,39 +25,48 @@ std::optional<ClipTokenizer> find_tokenizer(const WeightFile& file) {
 
 std::shared_ptr<const Model> Model::load(const LoadOptions& options) {
     const std::shared_ptr<const WeightFile> file = open_weight_file(options.path);
-    const ModelDescription description = describe_model(*file);
-    Sam3Config config = description.config;
-    if (!options.behaviour.empty()) config.behaviour = Behaviour::by_name(options.behaviour);
-    if (config.behaviour.name == "hf") config.behaviour.vit_norm_eps = config.vit.norm_eps;
-
     std::shared_ptr<Model> model(new Model);
+    model->path_ = options.path;
     model->device_ = make_cpu_device();
     require_all_operators(*model->device_);
-    model->image_size_ = options.image_size > 0 ? options.image_size : config.vit.image_size;
-    if (model->image_size_ % config.vit.patch_size != 0 || model->image_size_ > 8192)
-        fail("the image size ", model->image_size_, " must be a multiple of ", config.vit.patch_size, " and at most 8192");
+    model->loaded_ = load_network(file, {*model->device_}, {options.behaviour});
 
-    WeightLoader loader(file, *description.names);
-    model->detector_ =
-        std::make_unique<Sam3Detector>(nn::LoadContext{*model->device_}, loader.root() / "detector_model", config);
-    loader.finish("SAM 3", *description.may_be_left);
+    const Preprocessing& input = model->network().preprocessing();
+    model->image_size_ = options.image_size > 0 ? options.image_size : input.size;
+    if (model->image_size_ % input.multiple != 0 || model->image_size_ > 8192)
+        fail("the image size ", model->image_size_, " must be a multiple of ", input.multiple, " and at most 8192");
+    if (!model->finds_concepts()) return model;
     model->tokenizer_ = find_tokenizer(*file);
-    if (model->tokenizer_ && static_cast<int64_t>(model->tokenizer_->vocabulary_size()) > config.text.vocabulary)
+    const int64_t vocabulary = model->loaded_.text.vocabulary;
+    if (model->tokenizer_ && static_cast<int64_t>(model->tokenizer_->vocabulary_size()) > vocabulary)
         fail(options.path, ": the tokenizer has ", model->tokenizer_->vocabulary_size(), " tokens, but the text encoder only ",
-             config.text.vocabulary);
+             vocabulary);
     return model;
+}
+
+const Sam3Detector& Model::detector() const {
+    if (!finds_concepts())
+        fail(path_, ": this model (", name(), ") has no concept detector: it answers clicks, boxes and masks, not text or exemplars");
+    return *network().detector();
+}
+
+const InteractiveHead& Model::interactive_head() const {
+    if (!answers_clicks())
+        fail(path_, ": this model (", name(), ") has no interactive head: it finds concepts by text or exemplar, not by clicks");
+    return *network().interactive_head();
 }
 
 TextFeatures Model::text_features(Ops& ops, const std::string& phrase) const {
     if (const auto cached = text_cache_.find(phrase)) return *cached;
+    const Sam3Detector& concepts = detector();
     if (!tokenizer_)
         fail("no tokenizer was found beside the model: put tokenizer.json, vocab.json with merges.txt, or CLIP's "
              "bpe_simple_vocab_16e6.txt.gz into the model's folder");
-    const Behaviour& behaviour = config().behaviour;
-    const Encoding encoding = tokenizer_->encode(
-        phrase, {.context_length = static_cast<int>(config().text.context),
-                 .pad_id = behaviour.pad_with_eos ? tokenizer_->end_id() : 0,
-                 .rules = behaviour.name == "hf" ? TextRules::transformers : TextRules::original});
+    const bool hf = behaviour().name == "hf";
+    const Encoding encoding =
+        tokenizer_->encode(phrase, {.context_length = static_cast<int>(loaded_.text.context),
+                                    .pad_id = behaviour().pad_with_eos ? tokenizer_->end_id() : 0,
+                                    .rules = hf ? TextRules::transformers : TextRules::original});
     const auto length = static_cast<int64_t>(encoding.ids.size());
     Tensor ids = Tensor::host({1, length}, DType::i32);
     Tensor mask = Tensor::host({1, length}, DType::u8);
@@ -65,7 +74,7 @@ TextFeatures Model::text_features(Ops& ops, const std::string& phrase) const {
         ids.data<int32_t>()[i] = encoding.ids[static_cast<size_t>(i)];
         mask.data<uint8_t>()[i] = i < encoding.count ? 1 : 0;
     }
-    const Tensor features = detector_->encode_text(ops, ops.upload(ids), ops.upload(mask));
+    const Tensor features = concepts.encode_text(ops, ops.upload(ids), ops.upload(mask));
     const TextFeatures result{features.select(0, 0), encoding.count};
     text_cache_.insert(phrase, result);
     return result;

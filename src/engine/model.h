@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/model_registry.h"
 #include "engine/text_cache.h"
 #include "models/sam3_detector.h"
 #include "text/clip_tokenizer.h"
@@ -12,9 +13,8 @@ namespace sam3 {
 
 struct LoadOptions {
     std::string path;
-    std::string behaviour;  // empty: as the file says
+    std::string behaviour;   // empty: as the file says
     int64_t image_size = 0;  // 0: as the file says
-    int threads = 1;
 };
 
 // A loaded network with its tokenizer. Shared by any number of sessions and threads; only the text cache changes.
@@ -23,9 +23,16 @@ public:
     static std::shared_ptr<const Model> load(const LoadOptions& options);
 
     Device& device() const { return *device_; }
-    const Sam3Config& config() const { return detector_->config(); }
-    const Sam3Detector& detector() const { return *detector_; }
+    const ImageModel& network() const { return *loaded_.network; }
+    const std::string& name() const { return loaded_.name; }
+    const Behaviour& behaviour() const { return loaded_.behaviour; }
     int64_t image_size() const { return image_size_; }
+
+    bool finds_concepts() const { return network().detector() != nullptr; }
+    bool answers_clicks() const { return network().interactive_head() != nullptr; }
+    // The part that a job needs; fails with a sentence when this model does not have it.
+    const Sam3Detector& detector() const;
+    const InteractiveHead& interactive_head() const;
 
     // Features of a phrase, computed once: [context, D] and how many leading tokens are real.
     TextFeatures text_features(Ops& ops, const std::string& phrase) const;
@@ -33,8 +40,9 @@ public:
 private:
     Model() = default;
 
+    std::string path_;
     std::shared_ptr<Device> device_;
-    std::unique_ptr<Sam3Detector> detector_;
+    LoadedNetwork loaded_;
     std::optional<ClipTokenizer> tokenizer_;
     int64_t image_size_ = 0;
     mutable TextCache text_cache_;

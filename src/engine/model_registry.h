@@ -1,23 +1,30 @@
 #pragma once
 
+#include "models/image_model.h"
 #include "models/sam3_config.h"
-#include "weights/name_map.h"
+#include "nn/module.h"
 #include "weights/weight_file.h"
 
+#include <memory>
 #include <string>
-#include <vector>
 
 namespace sam3 {
 
-// What a weight file holds and how to read it.
-struct ModelDescription {
-    std::string name;  // "SAM 3 (image and video), Hugging Face's names"
-    Sam3Config config;
-    const NameMap* names = nullptr;
-    const std::vector<IgnoreRule>* may_be_left = nullptr;
+// A network with what the engine must know about it.
+struct LoadedNetwork {
+    std::unique_ptr<ImageModel> network;
+    std::string name;  // "SAM 3, Hugging Face's names"
+    Behaviour behaviour;
+    TextConfig text;  // of the detector, if there is one
 };
 
-// The one place that knows which families and name styles exist. Fails with what was looked for.
-ModelDescription describe_model(const WeightFile& file);
+struct NetworkOptions {
+    std::string behaviour;  // empty: as the file says
+};
+
+// The one place that knows which families and name styles exist.
+std::string model_name(const WeightFile& file);  // fails with what was looked for
+LoadedNetwork load_network(const std::shared_ptr<const WeightFile>& file, const nn::LoadContext& context,
+                           const NetworkOptions& options);
 
 }  // namespace sam3

@@ -6,9 +6,17 @@ namespace sam3 {
 
 Sam1::Sam1(const nn::LoadContext& context, const Scope& root, const Sam1Config& config)
     : config_(config),
+      preprocessing_{config.vision.image_size, config.vision.patch_size, true, config.image_mean, config.image_std},
       image_encoder_(context, root / "vision_encoder", config.vision),
       prompt_encoder_(context, root / "prompt_encoder", config.prompt),
-      mask_decoder_(context, root / "mask_decoder", config.decoder) {}
+      mask_decoder_(context, root / "mask_decoder", config.decoder),
+      head_(prompt_encoder_, mask_decoder_) {}
+
+std::vector<InteractiveFeatures> Sam1::interactive_features(Ops&, const Tensor& trunk) const {
+    std::vector<InteractiveFeatures> images;
+    for (int64_t n = 0; n < trunk.dim(0); ++n) images.push_back({trunk.slice(0, n, 1), {}});
+    return images;
+}
 
 Tensor Sam1::encode_image(Ops& ops, const Tensor& pixels) const {
     return ops.stage("image_encoder", {pixels}, [&](const std::vector<Tensor>& in) {

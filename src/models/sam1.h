@@ -1,5 +1,6 @@
 #pragma once
 
+#include "models/image_model.h"
 #include "models/prompt_encoder.h"
 #include "models/sam1_config.h"
 #include "models/sam1_image_encoder.h"
@@ -8,12 +9,17 @@
 namespace sam3 {
 
 // Segment Anything (SAM 1): an image is encoded once, then each prompt gives a mask and three candidates.
-class Sam1 {
+class Sam1 : public ImageModel {
 public:
     // `root` has canonical names: see weights/name_maps_sam1.h.
     Sam1(const nn::LoadContext& context, const Scope& root, const Sam1Config& config);
 
     const Sam1Config& config() const { return config_; }
+
+    const Preprocessing& preprocessing() const override { return preprocessing_; }
+    Tensor encode(Ops& ops, const Tensor& pixels) const override { return encode_image(ops, pixels); }
+    const InteractiveHead* interactive_head() const override { return &head_; }
+    std::vector<InteractiveFeatures> interactive_features(Ops& ops, const Tensor& trunk) const override;
 
     // pixels [N, S, S, 3], normalised, padded at the bottom and right -> [N, S/p, S/p, C]
     Tensor encode_image(Ops& ops, const Tensor& pixels) const;
@@ -26,9 +32,11 @@ public:
 
 private:
     Sam1Config config_;
+    Preprocessing preprocessing_;
     Sam1ImageEncoder image_encoder_;
     PromptEncoder prompt_encoder_;
     SamMaskDecoder mask_decoder_;
+    InteractiveHead head_;  // shares their weights
 };
 
 }  // namespace sam3

@@ -47,6 +47,27 @@ void read_stack(const JsonSection& section, StackConfig& stack) {
     section.read_activation("hidden_act", stack.activation);
 }
 
+void read_tracker(const JsonSection& section, TrackerConfig& tracker) {
+    const JsonSection prompt = section.child("prompt_encoder_config");
+    prompt.read("hidden_size", tracker.prompt.hidden_size);
+    prompt.read("mask_input_channels", tracker.prompt.mask_channels);
+    prompt.read("layer_norm_eps", tracker.prompt.norm_eps);
+    prompt.read_activation("hidden_act", tracker.prompt.activation);
+    const JsonSection decoder = section.child("mask_decoder_config");
+    TwoWayConfig& transformer = tracker.decoder.transformer;
+    decoder.read("hidden_size", transformer.hidden_size);
+    decoder.read("mlp_dim", transformer.mlp_size);
+    decoder.read("num_hidden_layers", transformer.layers);
+    decoder.read("num_attention_heads", transformer.heads);
+    decoder.read("attention_downsample_rate", transformer.downsample_rate);
+    decoder.read("num_multimask_outputs", tracker.decoder.multimask_outputs);
+    decoder.read("iou_head_depth", tracker.decoder.iou_head_depth);
+    decoder.read("iou_head_hidden_dim", tracker.decoder.iou_head_hidden);
+    decoder.read_flag("dynamic_multimask_via_stability", tracker.dynamic_multimask);
+    decoder.read("dynamic_multimask_stability_delta", tracker.stability_delta);
+    decoder.read("dynamic_multimask_stability_thresh", tracker.stability_threshold);
+}
+
 }  // namespace
 
 bool VitConfig::is_global(int layer) const {
@@ -62,6 +83,7 @@ Behaviour Behaviour::hugging_face() {
             .mask_padding_in_text = true,
             .pad_with_eos = true,
             .clamp_presence = true,
+            .no_memory_on_images = false,
             .vit_norm_eps = 1e-6F,
             .threshold = 0.3F};
 }
@@ -97,6 +119,8 @@ Sam3Config Sam3Config::from_hugging_face(const std::string& text, const std::str
     const JsonSection mask = detector.child("mask_decoder_config");
     mask.read("num_attention_heads", config.mask_heads);
     mask.read("num_upsampling_stages", config.mask_upsampling_stages);
+    config.has_tracker = root.has("tracker_config");
+    if (config.has_tracker) read_tracker(root.child("tracker_config"), config.tracker);
     config.validate(path);
     return config;
 }
@@ -149,6 +173,20 @@ void Sam3Config::validate(const std::string& path) const {
     require(neck.hidden_size % mask_heads == 0 && neck.hidden_size % 8 == 0,
             "the mask head's width must be a multiple of 8 and of its heads", static_cast<double>(neck.hidden_size));
     size("the mask head must have 2 to 8 upsampling stages", mask_upsampling_stages, 8);
+    if (!has_tracker) return;
+    const TwoWayConfig& two_way = tracker.decoder.transformer;
+    require(tracker.prompt.hidden_size == neck.hidden_size && two_way.hidden_size == neck.hidden_size,
+            "the interactive head must have the neck's width", static_cast<double>(two_way.hidden_size));
+    size("the interactive head's mask channels must be 4 to 1024", tracker.prompt.mask_channels / 4, 256);
+    size("the interactive head must have 1 to 64 layers", two_way.layers, 64);
+    size("the interactive head's mlp_dim must be 1 to 65536", two_way.mlp_size, 65536);
+    size("the interactive head must have 1 to 256 heads", two_way.heads, 256);
+    size("attention_downsample_rate must be 1 to 64", two_way.downsample_rate, 64);
+    require(two_way.hidden_size % (two_way.downsample_rate * two_way.heads) == 0 && two_way.hidden_size % 8 == 0,
+            "the interactive head's width must be a multiple of 8 and of its heads", static_cast<double>(two_way.hidden_size));
+    size("there must be 1 to 16 mask candidates", tracker.decoder.multimask_outputs, 16);
+    size("iou_head_depth must be 2 to 16", tracker.decoder.iou_head_depth - 1, 15);
+    size("iou_head_hidden_dim must be 1 to 16384", tracker.decoder.iou_head_hidden, 16384);
 }
 
 }  // namespace sam3

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "models/prompt_encoder.h"
+#include "models/sam_mask_decoder.h"
 #include "runtime/kernels.h"
 
 #include <cstdint>
@@ -54,6 +56,16 @@ struct StackConfig {
     Activation activation = Activation::relu;
 };
 
+// The interactive head and, in video, the tracker around it.
+struct TrackerConfig {
+    PromptEncoderConfig prompt;
+    SamMaskDecoderConfig decoder;
+    // A single mask whose outline moves too much between the logits -delta and +delta gives way to the best candidate.
+    bool dynamic_multimask = true;
+    float stability_delta = 0.05F;
+    float stability_threshold = 0.98F;
+};
+
 // Where the two reference implementations differ; part of a model's metadata (docs/parity.md).
 struct Behaviour {
     std::string name = "official";
@@ -62,6 +74,7 @@ struct Behaviour {
     bool mask_padding_in_text = false;       // padding tokens are invisible inside the text encoder
     bool pad_with_eos = false;               // else with token 0
     bool clamp_presence = false;             // presence logit limited to +-10
+    bool no_memory_on_images = true;         // clicks on single images add the "no memory" embedding
     float vit_norm_eps = 1e-5F;
     float threshold = 0.5F;
 
@@ -81,6 +94,9 @@ struct Sam3Config {
     int64_t queries = 200;
     int mask_heads = 8;
     int mask_upsampling_stages = 3;
+    bool has_detector = true;
+    bool has_tracker = true;
+    TrackerConfig tracker;
     Behaviour behaviour;
     std::vector<float> image_mean = {0.5F, 0.5F, 0.5F};
     std::vector<float> image_std = {0.5F, 0.5F, 0.5F};

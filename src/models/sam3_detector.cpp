@@ -19,16 +19,14 @@ Tensor corners(Ops& ops, const Tensor& boxes) {
 
 }  // namespace
 
-ImageFeatures ImageFeatures::image(int64_t index) const {
-    ImageFeatures one;
-    one.trunk = trunk.slice(0, index, 1);
+DetectorFeatures DetectorFeatures::image(int64_t index) const {
+    DetectorFeatures one;
     for (const Tensor& map : maps) one.maps.push_back(map.slice(0, index, 1));
     return one;
 }
 
 Sam3Detector::Sam3Detector(const nn::LoadContext& context, const Scope& root, const Sam3Config& config)
     : config_(config),
-      vit_(context, root / "vision_encoder" / "backbone", config.vit, config.behaviour.vit_norm_eps),
       neck_(context, root / "vision_encoder" / "neck", config.vit.hidden_size, config.neck),
       text_encoder_(context, root / "text_encoder" / "text_model", root / "text_projection", config.text,
                     config.neck.hidden_size),
@@ -43,16 +41,9 @@ std::shared_ptr<const Tensor> Sam3Detector::positions_for(Ops& ops, int64_t heig
         height, width, [&] { return ops.upload(nn::sine_position_table(height, width, config_.neck.hidden_size)); });
 }
 
-ImageFeatures Sam3Detector::encode_image(Ops& ops, const Tensor& pixels) const {
-    ops.trace("pixel_values", pixels);
-    const std::vector<Tensor> out = ops.stage("image_encoder", {pixels}, [&](const std::vector<Tensor>& in) {
-        const Tensor trunk = vit_.forward(ops, in[0]);
-        std::vector<Tensor> result = neck_.forward(ops, trunk);
-        result.push_back(trunk);
-        return result;
-    });
-    ImageFeatures features{out.back(), {out.begin(), out.end() - 1}};
-    ops.trace("vision.backbone", features.trunk);
+DetectorFeatures Sam3Detector::features(Ops& ops, const Tensor& trunk) const {
+    DetectorFeatures features{
+        ops.stage("detector_neck", {trunk}, [&](const std::vector<Tensor>& in) { return neck_.forward(ops, in[0]); })};
     for (size_t i = 0; i < features.maps.size(); ++i) ops.trace("vision.fpn." + std::to_string(i), features.maps[i]);
     return features;
 }
@@ -64,7 +55,7 @@ Tensor Sam3Detector::encode_text(Ops& ops, const Tensor& ids, const Tensor& mask
     })[0];
 }
 
-Tensor Sam3Detector::encode_geometry(Ops& ops, const ImageFeatures& features, const GeometryPrompt& prompt) const {
+Tensor Sam3Detector::encode_geometry(Ops& ops, const DetectorFeatures& features, const GeometryPrompt& prompt) const {
     const Tensor& map = features.maps.back();
     return geometry_encoder_.forward(ops, map, *positions_for(ops, map.dim(1), map.dim(2)), prompt);
 }
@@ -98,7 +89,7 @@ PromptTokens Sam3Detector::join(Ops& ops, const std::vector<PromptPart>& parts) 
     return prompt;
 }
 
-Sam3Detector::Output Sam3Detector::detect(Ops& ops, const ImageFeatures& features, const PromptTokens& prompt) const {
+Sam3Detector::Output Sam3Detector::detect(Ops& ops, const DetectorFeatures& features, const PromptTokens& prompt) const {
     const Tensor& map = features.maps.back();
     const int64_t height = map.dim(1);
     const int64_t width = map.dim(2);

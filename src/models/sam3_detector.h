@@ -8,17 +8,15 @@
 #include "models/neck.h"
 #include "models/sam3_config.h"
 #include "models/text_encoder.h"
-#include "models/vit.h"
 #include "util/size_cache.h"
 
 namespace sam3 {
 
-// What the detector knows of a batch of images, finest map first.
-struct ImageFeatures {
-    Tensor trunk;              // [N, H, W, C], the ViT's output, for the tracker's neck
+// What the detector knows of a batch of images: its neck's maps, finest first.
+struct DetectorFeatures {
     std::vector<Tensor> maps;  // [N, 4H, 4W, D], [N, 2H, 2W, D], [N, H, W, D]
 
-    ImageFeatures image(int64_t index) const;  // views of one image of the batch
+    DetectorFeatures image(int64_t index) const;  // views of one image of the batch
 };
 
 // One prompt's tokens before they are padded to a batch.
@@ -28,7 +26,7 @@ struct PromptPart {
     Tensor geometry;         // [1, G, D] or undefined
 };
 
-// SAM 3's concept detector: image and prompt in, boxes, scores and masks out.
+// SAM 3's concept detector: image features and a prompt in, boxes, scores and masks out.
 class Sam3Detector {
 public:
     struct Output {
@@ -44,15 +42,16 @@ public:
     const Sam3Config& config() const { return config_; }
     bool has_point_exemplars() const { return geometry_encoder_.has_points(); }
 
-    ImageFeatures encode_image(Ops& ops, const Tensor& pixels) const;
+    // trunk [N, H, W, C]: the image encoder's output
+    DetectorFeatures features(Ops& ops, const Tensor& trunk) const;
     // ids i32 [N, T], mask u8 [N, T] -> [N, T, D]
     Tensor encode_text(Ops& ops, const Tensor& ids, const Tensor& mask) const;
     // features of one image -> [1, G, D]
-    Tensor encode_geometry(Ops& ops, const ImageFeatures& features, const GeometryPrompt& prompt) const;
+    Tensor encode_geometry(Ops& ops, const DetectorFeatures& features, const GeometryPrompt& prompt) const;
 
     PromptTokens join(Ops& ops, const std::vector<PromptPart>& parts) const;
     // features of one image, shared by all prompts, or of one image per prompt
-    Output detect(Ops& ops, const ImageFeatures& features, const PromptTokens& prompt) const;
+    Output detect(Ops& ops, const DetectorFeatures& features, const PromptTokens& prompt) const;
 
     // pixels [B, h, w, D] of an output, queries [B, K, D]: all of them or a selection -> logits [B, K, h, w]
     Tensor masks(Ops& ops, const Tensor& pixels, const Tensor& queries) const;
@@ -62,7 +61,6 @@ private:
     std::shared_ptr<const Tensor> positions_for(Ops& ops, int64_t height, int64_t width) const;
 
     Sam3Config config_;
-    Vit vit_;
     Neck neck_;
     TextEncoder text_encoder_;
     GeometryEncoder geometry_encoder_;

@@ -52,8 +52,8 @@ void append_rows(std::string& text, const char* title, const Entries& entries) {
     const double total = total_seconds(entries);
     for (const auto& [name, entry] : largest_first(entries)) {
         const double share = total > 0 ? 100.0 * entry.seconds / total : 0.0;
-        text += pad(name) + number(entry.calls, 11, 0) + number(entry.seconds * 1e3, 12, 2) + number(share, 7, 1) + "%" +
-                (entry.flops > 0 ? number(gflops(entry), 10, 1) : "         -") + "\n";
+        text += pad(name) + number(entry.calls, 11, 0) + number(entry.seconds * 1e3, 12, 2) + number(share, 7, 1) +
+                "%" + (entry.flops > 0 ? number(gflops(entry), 10, 1) : "         -") + "\n";
     }
 }
 

@@ -44,9 +44,9 @@ Lead lead_of(uint8_t byte) {
 void append_decomposed(std::u32string& out, char32_t c) {
     if (c >= kHangul && c < kHangul + kSyllables) {
         const char32_t index = c - kHangul;
-        out += kLead + index / (kVowels * kTrails);
-        out += kVowel + index % (kVowels * kTrails) / kTrails;
-        if (index % kTrails != 0) out += kTrail + index % kTrails;
+        out.push_back(kLead + index / (kVowels * kTrails));
+        out.push_back(kVowel + index % (kVowels * kTrails) / kTrails);
+        if (index % kTrails != 0) out.push_back(kTrail + index % kTrails);
         return;
     }
     const auto* row = std::lower_bound(kDecompositions.begin(), kDecompositions.end(), c,

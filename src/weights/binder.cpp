@@ -13,7 +13,7 @@ namespace sam3 {
 namespace {
 
 constexpr size_t kListed = 10;  // of each kind of problem
-constexpr int64_t kMaxZeros = int64_t{1} << 32;
+constexpr int64_t kMaxZeros = int64_t{1} << 28;  // values; SAM 3's largest tensor has 2^26
 
 template <typename Items, typename Describe>
 void append_list(std::string& text, const Items& items, std::string_view one, std::string_view many,
@@ -79,7 +79,8 @@ void WeightLoader::add_part(const MappedName& mapped, const WeightTensor& tensor
             return;
         }
         for (int i = 0; i < dim; ++i)
-            if (part.shape[i] != 1) entry.problem = str("has shape ", to_string(tensor.shape), ", expected a leading 1");
+            if (part.shape[i] != 1)
+                entry.problem = str("has shape ", to_string(tensor.shape), ", expected a leading 1");
         int64_t inner = 1;
         for (int i = dim + 1; i < part.shape.rank(); ++i) inner *= part.shape[i];
         const int64_t rows = part.shape[dim] - mapped.skip_count;
@@ -187,7 +188,8 @@ Tensor WeightLoader::zeros(const std::string& name, const Shape& shape) const {
     const std::optional<int64_t> count = checked_numel(shape);
     if (!count || *count > kMaxZeros) {
         finish("the model");  // what has been noted so far says more
-        fail("the model's configuration asks for ", quote_name(name), " of shape ", to_string(shape), ", which is impossible");
+        fail("the model's configuration asks for ", quote_name(name), " of shape ", to_string(shape),
+             ", which is impossible");
     }
     void* memory = std::calloc(static_cast<size_t>(std::max<int64_t>(*count, 1)), sizeof(float));
     if (memory == nullptr) throw std::bad_alloc();
@@ -196,15 +198,17 @@ Tensor WeightLoader::zeros(const std::string& name, const Shape& shape) const {
 
 std::string WeightLoader::describe_missing(const std::string& name, const Shape& shape) const {
     std::string text = str(name, " ", to_string(shape));
-    if (const std::optional<std::string> closest = closest_name(name, order_)) text += str(" (closest: ", *closest, ")");
+    if (const std::optional<std::string> closest = closest_name(name, order_))
+        text += str(" (closest: ", *closest, ")");
     return text;
 }
 
 std::vector<std::string> WeightLoader::left_over(const std::vector<IgnoreRule>& may_be_left) const {
     std::vector<std::string> names;
     for (const std::string& name : order_) {
-        const bool expected = std::any_of(may_be_left.begin(), may_be_left.end(),
-                                          [&](const IgnoreRule& rule) { return match_name(rule.pattern, name).has_value(); });
+        const bool expected = std::any_of(may_be_left.begin(), may_be_left.end(), [&](const IgnoreRule& rule) {
+            return match_name(rule.pattern, name).has_value();
+        });
         if (!entries_.at(name).used && !expected) names.push_back(name);
     }
     return names;
@@ -215,7 +219,8 @@ void WeightLoader::report(std::string_view what, const std::vector<IgnoreRule>* 
     if (missing_.empty() && misshaped_.empty() && unreadable_.empty() && left.empty()) return;
 
     const auto as_is = [](const std::string& line) { return line; };
-    std::string text = str("cannot load ", what, " from ", file_->path(), " (", file_->format(), ", ", names_.name, "):");
+    std::string text =
+        str("cannot load ", what, " from ", file_->path(), " (", file_->format(), ", ", names_.name, "):");
     append_list(text, missing_, "tensor is missing", "tensors are missing",
                 [this](const Missing& item) { return describe_missing(item.name, item.shape); });
     append_list(text, misshaped_, "tensor has another shape", "tensors have another shape", as_is);

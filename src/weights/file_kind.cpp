@@ -23,8 +23,7 @@ struct Signature {
 };
 
 constexpr std::string_view kUnpack = "unpack it first";
-constexpr std::string_view kNotYet =
-    "this kind cannot be read yet; use the safetensors or GGUF version of the model";
+constexpr std::string_view kNotYet = "this kind cannot be read yet; use the safetensors or GGUF version of the model";
 
 constexpr std::array kSignatures{
     Signature{"version https://git-lfs.github.com/spec/"sv, "a Git LFS pointer", "run `git lfs pull`"},
@@ -96,8 +95,7 @@ std::string describe_foreign_file(const uint8_t* data, size_t size, const std::s
         return sentence(path, size, "a JSON text", "give the folder that it lies in, or the weights themselves");
     }
     if (std::all_of(start.begin(), start.end(), [](char c) { return c == '\0'; }))
-        return sentence(path, size, "only zero bytes at its start",
-                        "the download was interrupted; download it again");
+        return sentence(path, size, "only zero bytes at its start", "the download was interrupted; download it again");
     if (std::all_of(start.begin(), start.end(), [](char c) {
             const auto byte = static_cast<unsigned char>(c);
             return byte == '\t' || byte == '\n' || byte == '\r' || (byte >= 0x20 && byte != 0x7f);

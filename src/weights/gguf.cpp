@@ -58,8 +58,8 @@ public:
 
     const uint8_t* take(uint64_t bytes) {
         if (bytes > left())
-            fail(path_, ": the GGUF file ends inside its header (", bytes, " bytes wanted at byte ", position_, " of ", size_,
-                 "): was its download interrupted?");
+            fail(path_, ": the GGUF file ends inside its header (", bytes, " bytes wanted at byte ", position_, " of ",
+                 size_, "): was its download interrupted?");
         const uint8_t* start = data_ + position_;
         position_ += bytes;
         return start;
@@ -259,11 +259,11 @@ WeightFileContents parse_gguf(const uint8_t* data, size_t size, const std::strin
     for (TensorInfo& info : infos) {
         WeightTensor& tensor = info.tensor;
         if (info.offset % alignment != 0)
-            fail(path, ": the tensor ", quote_name(tensor.name), " lies at offset ", info.offset, ", which is not aligned to ",
-                 alignment, " bytes; the file is damaged");
+            fail(path, ": the tensor ", quote_name(tensor.name), " lies at offset ", info.offset,
+                 ", which is not aligned to ", alignment, " bytes; the file is damaged");
         if (!range_fits(info.offset, tensor.bytes, data_size))
-            fail(path, ": the tensor ", quote_name(tensor.name), " needs ", tensor.bytes, " bytes at offset ", info.offset,
-                 " of the data, but the file has only ", data_size, ": was its download interrupted?");
+            fail(path, ": the tensor ", quote_name(tensor.name), " needs ", tensor.bytes, " bytes at offset ",
+                 info.offset, " of the data, but the file has only ", data_size, ": was its download interrupted?");
         tensor.data = data_size == 0 ? data : data + data_begin + info.offset;
         contents.tensors.push_back(std::move(tensor));
     }

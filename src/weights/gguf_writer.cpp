@@ -6,15 +6,15 @@
 #include "weights/quote_name.h"
 #include "weights/weight_file.h"
 
+#include <fcntl.h>
+#include <unistd.h>
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <fcntl.h>
 #include <filesystem>
 #include <type_traits>
-#include <unistd.h>
 
 namespace sam3 {
 
@@ -56,10 +56,7 @@ private:
     void element(const MetadataArray& item) { array(item); }
     void element(bool item) { number<uint8_t>(item ? 1 : 0); }
     template <typename T>
-        requires(std::is_arithmetic_v<T> && !std::is_same_v<T, bool>)
-    void element(T item) {
-        number(item);
-    }
+    requires(std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) void element(T item) { number(item); }
 
     std::vector<uint8_t> bytes_;
 };
@@ -96,7 +93,8 @@ void GgufWriter::declare(std::string name, WeightType type, const Shape& shape) 
     if (!bytes)
         fail("the tensor ", quote_name(name), " ", to_string(shape), " cannot be stored as ", name_of(type),
              ": its rows are not a whole number of blocks, or its shape is impossible");
-    if (name.size() > kMaxTensorName) fail("the tensor name ", quote_name(name), " is longer than ", kMaxTensorName, " bytes");
+    if (name.size() > kMaxTensorName)
+        fail("the tensor name ", quote_name(name), " is longer than ", kMaxTensorName, " bytes");
     if (!names_.insert(name).second) fail("the tensor ", quote_name(name), " is declared twice");
     tensors_.push_back({std::move(name), type, shape, *bytes, data_bytes_});
     data_bytes_ += aligned(*bytes);
@@ -160,7 +158,8 @@ void GgufWriter::write_bytes(const uint8_t* data, size_t bytes) {
 void GgufWriter::write_f32(const float* values, size_t count) {
     const Declared& tensor = next();
     if (static_cast<int64_t>(count) != tensor.shape.numel())
-        fail("the tensor ", quote_name(tensor.name), " was declared as ", to_string(tensor.shape), ", found ", count, " values");
+        fail("the tensor ", quote_name(tensor.name), " was declared as ", to_string(tensor.shape), ", found ", count,
+             " values");
     constexpr size_t kChunk = size_t{1} << 18;  // values; a whole number of any blocks
     std::vector<uint8_t> encoded;
     for (size_t start = 0; start < count; start += kChunk) {

@@ -29,19 +29,21 @@ WeightFileContents open_part(const fs::path& path) {
 
 // A shard must lie in the folder itself: an index from outside may not name other places.
 bool is_plain_file_name(const std::string& name) {
-    return !name.empty() && name != "." && name != ".." && name.find('/') == name.npos && name.find('\\') == name.npos &&
-           name.find('\0') == name.npos;
+    return !name.empty() && name != "." && name != ".." && name.find('/') == name.npos &&
+           name.find('\\') == name.npos && name.find('\0') == name.npos;
 }
 
 WeightFileContents open_shards(const fs::path& folder, const fs::path& index_path) {
     const MappedFile index(index_path.string());
-    if (index.size() > kMaxIndexBytes) fail(index_path.string(), " is too large for an index: ", index.size(), " bytes");
+    if (index.size() > kMaxIndexBytes)
+        fail(index_path.string(), " is too large for an index: ", index.size(), " bytes");
     const std::string_view text(reinterpret_cast<const char*>(index.data()), index.size());
     const std::vector<ShardEntry> entries = parse_shard_index(text, index_path.string());
 
     std::set<std::string> files;
     for (const ShardEntry& entry : entries) files.insert(entry.file);
-    if (files.size() > kMaxShards) fail(index_path.string(), " names ", files.size(), " files, expected at most ", kMaxShards);
+    if (files.size() > kMaxShards)
+        fail(index_path.string(), " names ", files.size(), " files, expected at most ", kMaxShards);
 
     WeightFileContents all;
     std::unordered_map<std::string, std::string> where;  // tensor -> file
@@ -53,7 +55,8 @@ WeightFileContents open_shards(const fs::path& folder, const fs::path& index_pat
         for (WeightTensor& tensor : part.tensors) {
             const auto [known, added] = where.emplace(tensor.name, name);
             if (!added)
-                fail(folder.string(), ": the tensor ", quote_name(tensor.name), " stands in both ", known->second, " and ", name);
+                fail(folder.string(), ": the tensor ", quote_name(tensor.name), " stands in both ", known->second,
+                     " and ", name);
             all.tensors.push_back(std::move(tensor));
         }
         for (std::shared_ptr<const MappedFile>& mapping : part.mappings) all.mappings.push_back(std::move(mapping));
@@ -95,7 +98,8 @@ std::vector<ShardEntry> parse_shard_index(std::string_view json, const std::stri
     std::vector<ShardEntry> entries;
     for (const auto& [tensor, file] : map->items()) {
         if (!file.is_string() || !is_plain_file_name(file.get_ref<const std::string&>()))
-            fail(path, ": expected the name of a file beside the index for ", quote_name(tensor), ", found something else");
+            fail(path, ": expected the name of a file beside the index for ", quote_name(tensor),
+                 ", found something else");
         entries.push_back({tensor, file.get<std::string>()});
     }
     return entries;

@@ -107,7 +107,8 @@ std::vector<int64_t> Metadata::get_ints(std::string_view key) const {
                     result.push_back(*number);
                 }
             } else if (!list.empty()) {
-                fail("the file's metadata key ", quote_name(key), " should be an array of integers, found one of another type");
+                fail("the file's metadata key ", quote_name(key),
+                     " should be an array of integers, found one of another type");
             }
             return result;
         },
@@ -125,7 +126,8 @@ std::vector<double> Metadata::get_floats(std::string_view key) const {
             if constexpr (is_number<T>) {
                 for (T item : list) result.push_back(static_cast<double>(item));
             } else if (!list.empty()) {
-                fail("the file's metadata key ", quote_name(key), " should be an array of numbers, found one of another type");
+                fail("the file's metadata key ", quote_name(key),
+                     " should be an array of numbers, found one of another type");
             }
             return result;
         },

@@ -56,7 +56,8 @@ std::string fill_in(std::string_view replacement, const std::vector<std::string_
             continue;
         }
         const size_t number = static_cast<size_t>(replacement[++i] - '0');
-        if (number < 1 || number > captures.size()) fail("the name rule ", quote_name(replacement), " has no such wildcard");
+        if (number < 1 || number > captures.size())
+            fail("the name rule ", quote_name(replacement), " has no such wildcard");
         result += captures[number - 1];
     }
     return result;
@@ -93,7 +94,8 @@ std::vector<MappedName> map_name(const NameMap& map, std::string_view file_name)
     mapped.canonical = name;
     for (const StackRule& rule : map.stacks) {
         const auto captures = match_name(rule.pattern, name);
-        const std::optional<int> position = captures && !captures->empty() ? to_position(captures->front()) : std::nullopt;
+        const std::optional<int> position =
+            captures && !captures->empty() ? to_position(captures->front()) : std::nullopt;
         if (!position || *position >= rule.count) continue;
         mapped.canonical = fill_in(rule.replacement, *captures);
         mapped.position = *position;

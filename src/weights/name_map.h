@@ -8,9 +8,9 @@
 
 // How the names in a file become the names that the models ask for, as data.
 //
-// The models use the names of Hugging Face transformers ("canonical" below). A pattern describes a whole name: `*` stands
-// for one component (no dots, not empty), `**` for any text, dots and nothing included. In a replacement $1, $2, ... are
-// what the wildcards stood for.
+// The models use the names of Hugging Face transformers ("canonical" below). A pattern describes a whole name: `*`
+// stands for one component (no dots, not empty), `**` for any text, dots and nothing included. In a replacement $1, $2,
+// ... are what the wildcards stood for.
 namespace sam3 {
 
 struct RenameRule {

@@ -114,7 +114,8 @@ const std::vector<RenameRule>& detector_names() {
          "detector_model.detr_decoder.layers.$1.vision_cross_attn.$2"},
         {"detector_model.detr_decoder.layers.*.norm1.*",
          "detector_model.detr_decoder.layers.$1.vision_cross_attn_layer_norm.$2"},
-        {"detector_model.detr_decoder.layers.*.norm2.*", "detector_model.detr_decoder.layers.$1.self_attn_layer_norm.$2"},
+        {"detector_model.detr_decoder.layers.*.norm2.*",
+         "detector_model.detr_decoder.layers.$1.self_attn_layer_norm.$2"},
         {"detector_model.detr_decoder.layers.*.norm3.*", "detector_model.detr_decoder.layers.$1.mlp_layer_norm.$2"},
         {"detector_model.detr_decoder.norm.*", "detector_model.detr_decoder.output_layer_norm.$1"},
         {"detector_model.detr_decoder.presence_token_out_norm.*", "detector_model.detr_decoder.presence_layer_norm.$1"},
@@ -246,8 +247,8 @@ const std::vector<RenameRule>& tracker_names() {
 const std::vector<RenameRule>& tracker_mlps() {
     static const std::vector<RenameRule> rules = [] {
         std::vector<RenameRule> list;
-        const auto add = [&list](std::string_view first, std::string_view in, std::string_view last, std::string_view out,
-                                 std::string_view middle, std::string_view hidden) {
+        const auto add = [&list](std::string_view first, std::string_view in, std::string_view last,
+                                 std::string_view out, std::string_view middle, std::string_view hidden) {
             list.insert(list.end(), {{first, in}, {last, out}, {middle, hidden}});
         };
         add("tracker_model.mask_decoder.*.layers.0.*", "tracker_model.mask_decoder.$1.proj_in.$2",
@@ -308,8 +309,8 @@ const NameMap& sam3_official_names() {
     static const NameMap map{
         .name = "SAM 3, Meta's names",
         .ignored = {{"**.attn.freqs_cis", "rotary tables, computed from the sizes instead"}},
-        .renames = joined({detector_prefixes(), vision_names(), text_names(), detector_names(), tracker_names(),
-                           tracker_mlps()}),
+        .renames = joined(
+            {detector_prefixes(), vision_names(), text_names(), detector_names(), tracker_names(), tracker_mlps()}),
         .splits = {{"**.qkv.*", {"$1.q_proj.$2", "$1.k_proj.$2", "$1.v_proj.$2"}},
                    {"**.in_proj_weight", {"$1.q_proj.weight", "$1.k_proj.weight", "$1.v_proj.weight"}},
                    {"**.in_proj_bias", {"$1.q_proj.bias", "$1.k_proj.bias", "$1.v_proj.bias"}}},
@@ -326,10 +327,12 @@ const NameMap& sam3_official_names() {
 const NameMap& sam3_name_map(const WeightFile& file) {
     if (any_name_starts_with(file, {"detector_model.", "tracker_model.", "vision_encoder.", "detr_encoder."}))
         return sam3_hf_names();
-    if (any_name_starts_with(file, {"detector.", "tracker.", "sam3_model.", "sam2_predictor.", "backbone.vision_backbone."}))
+    if (any_name_starts_with(file,
+                             {"detector.", "tracker.", "sam3_model.", "sam2_predictor.", "backbone.vision_backbone."}))
         return sam3_official_names();
     fail(file.path(), ": expected a SAM 3 model, found other tensor names",
-         file.tensors().empty() ? std::string(" (none at all)") : str(", such as ", quote_name(file.tensors().front().name)));
+         file.tensors().empty() ? std::string(" (none at all)")
+                                : str(", such as ", quote_name(file.tensors().front().name)));
 }
 
 const std::vector<IgnoreRule>& sam3_unused_weights() {

@@ -123,9 +123,11 @@ public:
 
 private:
     bool stop(std::string_view found) {
-        const std::string where = entries.empty() || in_metadata_ ? std::string("its header")
-                                                                  : str("the entry of ", quote_name(entries.back().name));
-        problem = str(where, " has ", found, " at ", key_.empty() ? std::string("an unexpected place") : quote_name(key_));
+        const std::string where = entries.empty() || in_metadata_
+                                      ? std::string("its header")
+                                      : str("the entry of ", quote_name(entries.back().name));
+        problem =
+            str(where, " has ", found, " at ", key_.empty() ? std::string("an unexpected place") : quote_name(key_));
         return false;
     }
 

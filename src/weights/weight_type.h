@@ -33,8 +33,8 @@ enum class WeightType : uint8_t {
 };
 
 std::string_view name_of(WeightType type);
-int64_t block_size(WeightType type);    // values in a block; 1 for plain types
-int64_t block_bytes(WeightType type);   // bytes of a block; 0 for unsupported
+int64_t block_size(WeightType type);   // values in a block; 1 for plain types
+int64_t block_bytes(WeightType type);  // bytes of a block; 0 for unsupported
 bool is_quantized(WeightType type);
 
 // Empty when a dimension is negative or the product does not fit into 63 bits.

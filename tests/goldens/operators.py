@@ -89,8 +89,12 @@ BOXES = [  # image, x0, y0, x1, y1 in pixels of the map
 def write_roi_align(out):
     x = channels_first(tensor(2, 20, 24, 3, seed=100))
     for height, width, scale, ratio, aligned in [
-        (7, 7, 1.0, -1, False), (7, 7, 1.0, -1, True), (3, 5, 0.5, 2, True), (2, 2, 1.0, 3, False), (1, 1, 0.25, 0, True),
-    ]:  # fmt: skip
+        (7, 7, 1.0, -1, False),
+        (7, 7, 1.0, -1, True),
+        (3, 5, 0.5, 2, True),
+        (2, 2, 1.0, 3, False),
+        (1, 1, 0.25, 0, True),
+    ]:
         boxes = torch.tensor(BOXES) / torch.tensor([1.0, scale, scale, scale, scale])
         y = torchvision.ops.roi_align(x, boxes, (height, width), scale, ratio, aligned)
         out.add("roi_align", [height, width, scale, ratio, aligned, *boxes.flatten().tolist()], channels_last(y))
@@ -105,7 +109,8 @@ def write_grid_sample(out):
 
 
 def write_max_pool(out):
-    for n, (h, w, c, kernel, stride) in enumerate([(8, 8, 3, 2, 2), (9, 11, 5, 3, 2), (7, 5, 1, 3, 1), (6, 9, 4, 1, 2)]):
+    cases = [(8, 8, 3, 2, 2), (9, 11, 5, 3, 2), (7, 5, 1, 3, 1), (6, 9, 4, 1, 2)]
+    for n, (h, w, c, kernel, stride) in enumerate(cases):
         x = channels_first(tensor(2, h, w, c, seed=400 + n))
         out.add("max_pool", [n, h, w, c, kernel, stride], channels_last(F.max_pool2d(x, kernel, stride)))
 

@@ -21,11 +21,13 @@ import numpy as np
 import torch
 from safetensors.torch import save_file
 
-GGML_TYPES = {"f32": 0, "f16": 1, "q4_0": 2, "q4_1": 3, "q5_0": 6, "q5_1": 7, "q8_0": 8, "q4_k": 12, "q5_k": 13, "q6_k": 14}
+GGML_TYPES = {"f32": 0, "f16": 1, "q4_0": 2, "q4_1": 3, "q5_0": 6, "q5_1": 7, "q8_0": 8, "q4_k": 12, "q5_k": 13,
+              "q6_k": 14}
 BLOCKS = {"q4_0": (32, 18), "q4_1": (32, 20), "q5_0": (32, 22), "q5_1": (32, 24), "q8_0": (32, 34),
           "q4_k": (256, 144), "q5_k": (256, 176), "q6_k": (256, 210)}
 # Where the f16 scales lie in a block; random bytes there would give infinities.
-SCALES = {"q4_0": [0], "q4_1": [0, 2], "q5_0": [0], "q5_1": [0, 2], "q8_0": [0], "q4_k": [0, 2], "q5_k": [0, 2], "q6_k": [208]}
+SCALES = {"q4_0": [0], "q4_1": [0, 2], "q5_0": [0], "q5_1": [0, 2], "q8_0": [0], "q4_k": [0, 2], "q5_k": [0, 2],
+          "q6_k": [208]}
 
 
 # ---- an independent dequantiser: bits are taken out one value at a time ------------------------------------------
@@ -103,7 +105,8 @@ class Ggml:
         values = np.ascontiguousarray(values, np.float32)
         block, size = BLOCKS[kind]
         out = np.zeros(len(values) // block * size, np.uint8)
-        written = self.base.ggml_quantize_chunk(GGML_TYPES[kind], values.ctypes.data, out.ctypes.data, 0, 1, len(values), None)
+        written = self.base.ggml_quantize_chunk(GGML_TYPES[kind], values.ctypes.data, out.ctypes.data, 0, 1,
+                                                len(values), None)
         assert written == len(out)
         return out
 
@@ -150,7 +153,8 @@ class Ggml:
         context = p(b.ggml_init(InitParams(1 << 20, None, False)))
         for kind in ("f32", "f16", "q8_0", "q4_k"):
             values = (np.arange(512, dtype=np.float32) - 200) / 64
-            tensor = p(b.ggml_new_tensor_2d(context, ctypes.c_int(GGML_TYPES[kind]), ctypes.c_int64(256), ctypes.c_int64(2)))
+            tensor = p(b.ggml_new_tensor_2d(context, ctypes.c_int(GGML_TYPES[kind]), ctypes.c_int64(256),
+                                            ctypes.c_int64(2)))
             b.ggml_set_name(tensor, ("layer." + kind).encode())
             data = {"f32": lambda: values, "f16": lambda: values.astype(np.float16)}.get(
                 kind, lambda: self.quantize(kind, values))()
@@ -188,9 +192,9 @@ def write_types(path):
     save_file({
         "f32": ramp.float() - 2.5, "f16": ramp.half() - 2.5, "bf16": ramp.bfloat16() - 2.5, "f64": ramp.double() - 2.5,
         "i8": ramp.to(torch.int8) - 3, "u8": ramp.to(torch.uint8), "i16": ramp.to(torch.int16) - 3,
-        "i32": ramp.to(torch.int32) - 3, "i64": ramp - 3, "bool": ramp % 2 == 1, "f8": ramp.float().to(torch.float8_e4m3fn),
-        "scalar": torch.tensor(4.25), "empty": torch.zeros(0, 4),
-    }, path, metadata={"format": "pt", "purpose": "every type"})
+        "i32": ramp.to(torch.int32) - 3, "i64": ramp - 3, "bool": ramp % 2 == 1,
+        "f8": ramp.float().to(torch.float8_e4m3fn), "scalar": torch.tensor(4.25), "empty": torch.zeros(0, 4),
+    }, path, metadata={"format": "pt"})  # one key: their order is not fixed
 
 
 # ---- name lists --------------------------------------------------------------------------------------------------
@@ -219,7 +223,8 @@ def collapse(lines):
             left, right = first.split(" -> ")
             first = left + " -> " + re.sub(rf"\.{number}\.", ".{}.", right, count=1)
         groups.setdefault(first, []).append(int(number))
-    return [line if numbers is None else line.replace("{#}", "{" + ranges(numbers) + "}") for line, numbers in groups.items()]
+    return [line if numbers is None else line.replace("{#}", "{" + ranges(numbers) + "}")
+            for line, numbers in groups.items()]
 
 
 def hugging_face_names():
@@ -240,7 +245,8 @@ def converted_names(checkout, official):
         except Exception:
             sys.modules[module] = types.ModuleType(module)
             sys.modules[module].Sam2VideoVideoProcessor = None
-    script = runpy.run_path(str(Path(checkout) / "src/transformers/models/sam3_video/convert_sam3_video_to_hf.py"), run_name="script")
+    path = Path(checkout) / "src/transformers/models/sam3_video/convert_sam3_video_to_hf.py"
+    script = runpy.run_path(str(path), run_name="script")
     old = [re.sub("^tracker.", "sam2_predictor.model.", re.sub("^detector.", "sam3_model.", name)) for name in official]
     renamed = script["convert_old_keys_to_new_keys"](old)
     return {name: renamed[key] for name, key in zip(official, old)}

@@ -41,8 +41,8 @@ struct TokenRows {
     }
 };
 
-double score(const AttentionOptions& options, const TokenRows& q, const TokenRows& k, int64_t n, int64_t unit, int64_t h,
-             int64_t i, int64_t j) {
+double score(const AttentionOptions& options, const TokenRows& q, const TokenRows& k, int64_t n, int64_t unit,
+             int64_t h, int64_t i, int64_t j) {
     const float* a = q.row(n, unit, i, h);
     const float* b = k.row(n, unit, j, h);
     double s = 0;
@@ -129,9 +129,10 @@ TEST_P(Attention, EqualsTheDefinitionOnManySizes) {
         int heads;
         int64_t head_size, value_size;
     };
-    const Case cases[] = {{1, 1, 1, 1, 1, 1},      {1, 1, 1, 1, 64, 64},   {2, 7, 33, 2, 16, 16}, {1, 3, 300, 1, 24, 24},
-                          {1, 97, 65, 2, 32, 32},  {2, 13, 17, 3, 5, 9},   {1, 31, 257, 1, 80, 80}, {1, 6, 64, 1, 64, 7},
-                          {1, 101, 512, 1, 32, 48}, {1, 12, 513, 2, 3, 33}, {1, 20, 90, 1, 256, 256}, {3, 8, 5, 4, 8, 96}};
+    const Case cases[] = {{1, 1, 1, 1, 1, 1},      {1, 1, 1, 1, 64, 64},     {2, 7, 33, 2, 16, 16},
+                          {1, 3, 300, 1, 24, 24},  {1, 97, 65, 2, 32, 32},   {2, 13, 17, 3, 5, 9},
+                          {1, 31, 257, 1, 80, 80}, {1, 6, 64, 1, 64, 7},     {1, 101, 512, 1, 32, 48},
+                          {1, 12, 513, 2, 3, 33},  {1, 20, 90, 1, 256, 256}, {3, 8, 5, 4, 8, 96}};
     unsigned seed = 1;
     for (const Case& c : cases) {
         AttentionOptions options;
@@ -163,14 +164,15 @@ TEST_P(Attention, WindowsAttendOnlyInsideTheirTile) {
         int window, heads;
         int64_t head_size;
     };
-    for (const Case& c : {Case{1, 6, 9, 3, 2, 16}, Case{2, 8, 8, 4, 1, 24}, Case{1, 5, 5, 5, 1, 64}, Case{1, 3, 2, 1, 2, 8},
-                          Case{1, 24, 48, 24, 2, 32}}) {
+    for (const Case& c : {Case{1, 6, 9, 3, 2, 16}, Case{2, 8, 8, 4, 1, 24}, Case{1, 5, 5, 5, 1, 64},
+                          Case{1, 3, 2, 1, 2, 8}, Case{1, 17, 34, 17, 1, 32}}) {
         const int64_t channels = c.heads * c.head_size;
         const Tensor all = random_tensor({c.batch, c.height, c.width, 3 * channels}, 7, -2.0F, 2.0F);
         AttentionOptions options;
         options.heads = c.heads;
         options.window = c.window;
-        check(all.slice(3, 0, channels), all.slice(3, channels, channels), all.slice(3, 2 * channels, channels), options);
+        check(all.slice(3, 0, channels), all.slice(3, channels, channels), all.slice(3, 2 * channels, channels),
+              options);
     }
 }
 
@@ -194,9 +196,9 @@ TEST_P(Attention, MaskedKeysCountForNothing) {
         options.heads = 2;
         options.key_mask = random_mask(2, keys, 11);
         options.key_mask.data<uint8_t>()[0] = 1;
-        check(x.q, x.k, x.v, options);
+        check(x.q.slice(1, 0, std::min<int64_t>(keys, 50)), x.k, x.v, options);
         options.causal = true;
-        check(x.q, x.k, x.v, options);
+        check(x.q.slice(1, 0, std::min<int64_t>(keys, 280)), x.k, x.v, options);
     }
 }
 
@@ -205,7 +207,7 @@ TEST_P(Attention, LeadingTilesMayBeMaskedWhole) {
     AttentionOptions options;
     options.key_mask = random_mask(1, 700, 13);
     std::fill_n(options.key_mask.data<uint8_t>(), 600, uint8_t{0});
-    check(x.q, x.k, x.v, options);
+    check(x.q.slice(1, 0, 30), x.k, x.v, options);
 }
 
 TEST_P(Attention, ARowWithEveryKeyMaskedIsZero) {
@@ -243,7 +245,8 @@ TEST_P(Attention, AddsFactoredBiasesOverAGridOfKeys) {
     struct Grid {
         int64_t height, width;
     };
-    for (const Grid grid : {Grid{1, 1}, Grid{1, 33}, Grid{33, 1}, Grid{7, 5}, Grid{18, 20}, Grid{24, 24}, Grid{3, 280}}) {
+    for (const Grid grid :
+         {Grid{1, 1}, Grid{1, 33}, Grid{33, 1}, Grid{7, 5}, Grid{18, 20}, Grid{24, 24}, Grid{3, 280}}) {
         const Tensor q = random_tensor({2, 11, 32}, 22);
         const Tensor k = random_tensor({2, grid.height * grid.width, 32}, 23);
         const Tensor v = random_tensor({2, grid.height * grid.width, 32}, 24);
@@ -276,7 +279,7 @@ TEST_P(Attention, LargeLogitsDoNotOverflow) {
 }
 
 TEST_P(Attention, ResultsDoNotDependOnTheNumberOfThreads) {
-    const Qkv x = fused(1, 612, 96, 32, 2.0F);
+    const Qkv x = fused(1, 607, 96, 32, 2.0F);
     for (bool causal : {false, true}) {
         AttentionOptions options;
         options.heads = 3;

@@ -49,28 +49,28 @@ struct Case {
     int kh, kw, stride, padding, groups;
 };
 constexpr Case kCases[] = {
-    {1, 1, 1, 1, 2, 1, 1, 1, 0, 1},      // as small as it gets
-    {2, 9, 7, 5, 3, 3, 3, 1, 1, 1},      // odd sizes
-    {1, 8, 8, 64, 40, 3, 3, 1, 1, 1},    // several blocks of depth
+    {1, 1, 1, 1, 2, 1, 1, 1, 0, 1},        // as small as it gets
+    {2, 9, 7, 5, 3, 3, 3, 1, 1, 1},        // odd sizes
+    {1, 8, 8, 64, 40, 3, 3, 1, 1, 1},      // several blocks of depth
     {1, 28, 42, 3, 20, 14, 14, 14, 0, 1},  // patch embedding
-    {1, 30, 29, 3, 9, 7, 7, 4, 3, 1},    //
-    {2, 11, 10, 1, 4, 3, 3, 2, 1, 1},    // down-sampling of masks
-    {1, 10, 13, 4, 16, 3, 3, 2, 1, 1},   //
-    {1, 6, 5, 12, 30, 1, 1, 1, 0, 1},    // a linear layer
-    {1, 6, 5, 12, 30, 1, 1, 2, 0, 1},    //
-    {1, 4, 4, 6, 4, 2, 2, 2, 0, 1},      //
-    {1, 2, 2, 3, 4, 3, 3, 1, 2, 1},      // more padding than image
-    {1, 12, 5, 8, 12, 3, 3, 1, 1, 4},    // groups
-    {2, 9, 9, 4, 8, 3, 1, 1, 1, 2},      //
-    {1, 15, 23, 32, 32, 7, 7, 1, 3, 32},  // depthwise
-    {2, 20, 21, 19, 19, 3, 3, 2, 1, 19},  //
-    {1, 3, 3, 17, 17, 5, 5, 1, 2, 17},   // depthwise, kernel larger than the image
-    {1, 6, 6, 5, 10, 3, 3, 1, 1, 5},     // two outputs a channel
+    {1, 30, 29, 3, 9, 7, 7, 4, 3, 1},      //
+    {2, 11, 10, 1, 4, 3, 3, 2, 1, 1},      // down-sampling of masks
+    {1, 10, 13, 4, 16, 3, 3, 2, 1, 1},     //
+    {1, 6, 5, 12, 30, 1, 1, 1, 0, 1},      // a linear layer
+    {1, 6, 5, 12, 30, 1, 1, 2, 0, 1},      //
+    {1, 4, 4, 6, 4, 2, 2, 2, 0, 1},        //
+    {1, 2, 2, 3, 4, 3, 3, 1, 2, 1},        // more padding than image
+    {1, 12, 5, 8, 12, 3, 3, 1, 1, 4},      // groups
+    {2, 9, 9, 4, 8, 3, 1, 1, 1, 2},        //
+    {1, 15, 23, 32, 32, 7, 7, 1, 3, 32},   // depthwise
+    {2, 20, 21, 19, 19, 3, 3, 2, 1, 19},   //
+    {1, 3, 3, 17, 17, 5, 5, 1, 2, 17},     // depthwise, kernel larger than the image
+    {1, 6, 6, 5, 10, 3, 3, 1, 1, 5},       // two outputs a channel
 };
 
 Conv2dSource random_conv(const Case& c, unsigned seed) {
-    return {random_tensor({c.out, c.in / c.groups, c.kh, c.kw}, seed), random_tensor({c.out}, seed + 1), c.stride, c.padding,
-            c.groups};
+    return {random_tensor({c.out, c.in / c.groups, c.kh, c.kw}, seed), random_tensor({c.out}, seed + 1), c.stride,
+            c.padding, c.groups};
 }
 
 TEST(Conv2d, EqualsThePlainLoopOnAllSizes) {
@@ -99,7 +99,8 @@ TEST(Conv2d, KnowsEveryActivation) {
         const Conv2dSource source = random_conv(c, 2);
         const auto packed = cpu().pack_conv2d(source, Precision::f32);
         for (const Activation activation : test::kActivations)
-            expect_close(Ops(cpu(), 2).conv2d(x, *packed, activation), reference_conv2d(x, source, activation, {}), 2e-6);
+            expect_close(Ops(cpu(), 2).conv2d(x, *packed, activation), reference_conv2d(x, source, activation, {}),
+                         2e-6);
     }
 }
 

@@ -85,7 +85,8 @@ TEST(Device, RefusesOtherPrecisionsWithASentence) {
         cpu().pack_linear(source, Precision::int8);
         FAIL() << "int8 was accepted";
     } catch (const Error& error) {
-        EXPECT_NE(std::string(error.what()).find("precision int8 is not available on the CPU device"), std::string::npos);
+        EXPECT_NE(std::string(error.what()).find("precision int8 is not available on the CPU device"),
+                  std::string::npos);
     }
     EXPECT_THROW(cpu().pack_conv2d({random_tensor({4, 4, 1, 1}, 1), {}}, Precision::bf16), Error);
 }

@@ -13,7 +13,8 @@ using test::expect_equal;
 using test::random_strided;
 using test::random_tensor;
 
-Tensor reference(const Tensor& x, int groups, const Tensor& gamma, const Tensor& beta, double eps, Activation activation) {
+Tensor reference(const Tensor& x, int groups, const Tensor& gamma, const Tensor& beta, double eps,
+                 Activation activation) {
     Tensor out = Tensor::host(x.shape());
     const int64_t pixels = x.dim(1) * x.dim(2);
     const int64_t channels = x.dim(3);
@@ -35,7 +36,8 @@ Tensor reference(const Tensor& x, int groups, const Tensor& gamma, const Tensor&
                 const double y = (static_cast<double>(at(x, index(p, c))) - mean) / std::sqrt(variance + eps) *
                                      static_cast<double>(at(gamma, first + c)) +
                                  static_cast<double>(at(beta, first + c));
-                out.data<float>()[index(p, c)] = static_cast<float>(activation == Activation::relu ? std::max(0.0, y) : y);
+                out.data<float>()[index(p, c)] =
+                    static_cast<float>(activation == Activation::relu ? std::max(0.0, y) : y);
             }
     }
     return out;
@@ -63,8 +65,8 @@ TEST_P(GroupNorm, IsAccurateFarFromZero) {
     const Tensor x = random_tensor({1, 33, 29, 32}, 4, 99.0F, 101.0F);
     const Tensor gamma = random_tensor({32}, 5);
     const Tensor beta = random_tensor({32}, 6);
-    expect_close(Ops(cpu(), 2).group_norm(x, 4, gamma, beta, 1e-5F), reference(x, 4, gamma, beta, 1e-5, Activation::none),
-                 1e-5);
+    expect_close(Ops(cpu(), 2).group_norm(x, 4, gamma, beta, 1e-5F),
+                 reference(x, 4, gamma, beta, 1e-5, Activation::none), 1e-5);
 }
 
 TEST_P(GroupNorm, ResultsDoNotDependOnTheNumberOfThreads) {

@@ -61,7 +61,8 @@ TEST_P(LayerNorm, AppliesTheActivation) {
     const Tensor x = random_strided({2, 5, 50}, 4, -3.0F, 5.0F);
     const Tensor gamma = random_tensor({50}, 5, 0.5F, 2.0F);
     const Tensor beta = random_tensor({50}, 6);
-    for (Activation a : {Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::sigmoid, Activation::silu})
+    for (Activation a :
+         {Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::sigmoid, Activation::silu})
         expect_close(Ops(cpu(), 2).layer_norm(x, gamma, beta, 1e-6F, a), reference(x, gamma, beta, 1e-6, a), 1e-6);
 }
 
@@ -69,7 +70,8 @@ TEST_P(LayerNorm, IsAccurateFarFromZero) {
     const Tensor x = random_tensor({8, 1024}, 7, 999.0F, 1001.0F);
     const Tensor gamma = random_tensor({1024}, 8);
     const Tensor beta = random_tensor({1024}, 9);
-    expect_close(Ops(cpu(), 1).layer_norm(x, gamma, beta, 1e-6F), reference(x, gamma, beta, 1e-6, Activation::none), 1e-4);
+    expect_close(Ops(cpu(), 1).layer_norm(x, gamma, beta, 1e-6F), reference(x, gamma, beta, 1e-6, Activation::none),
+                 1e-4);
 }
 
 TEST_P(LayerNorm, AConstantRowGivesBeta) {
@@ -85,7 +87,8 @@ TEST_P(LayerNorm, ResultsDoNotDependOnTheNumberOfThreads) {
     const Tensor gamma = random_tensor({333}, 13);
     const Tensor beta = random_tensor({333}, 14);
     const Tensor one = Ops(cpu(), 1).layer_norm(x, gamma, beta, 1e-6F, Activation::gelu);
-    for (int threads : {2, 3}) expect_equal(Ops(cpu(), threads).layer_norm(x, gamma, beta, 1e-6F, Activation::gelu), one);
+    for (int threads : {2, 3})
+        expect_equal(Ops(cpu(), threads).layer_norm(x, gamma, beta, 1e-6F, Activation::gelu), one);
 }
 
 SAM3_TEST_SIMD_VARIANTS(LayerNorm);

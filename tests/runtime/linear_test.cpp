@@ -76,9 +76,11 @@ TEST(Linear, GivesTheSameBitsForAnyNumberOfThreads) {
     const Sizes sizes[] = {{1, 4736, 256}, {3, 2048, 1000}, {200, 256, 256}, {500, 700, 300}, {30, 6000, 6}};
     for (const Sizes& s : sizes) {
         const Tensor x = random_tensor({s.rows, s.in}, 1);
-        const auto packed = cpu().pack_linear({{random_tensor({s.out, s.in}, 2)}, {random_tensor({s.out}, 3)}}, Precision::f32);
+        const auto packed =
+            cpu().pack_linear({{random_tensor({s.out, s.in}, 2)}, {random_tensor({s.out}, 3)}}, Precision::f32);
         const Tensor expected = Ops(cpu(), 1).linear(x, *packed, Activation::gelu);
-        for (const int threads : {2, 3, 5}) expect_equal(Ops(cpu(), threads).linear(x, *packed, Activation::gelu), expected);
+        for (const int threads : {2, 3, 5})
+            expect_equal(Ops(cpu(), threads).linear(x, *packed, Activation::gelu), expected);
     }
 }
 

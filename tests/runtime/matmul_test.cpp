@@ -34,8 +34,8 @@ Tensor reference_matmul(const Tensor& a, const Tensor& b, bool transpose_b, doub
 struct Sizes {
     int64_t batch, m, k, n;
 };
-constexpr Sizes kSizes[] = {{1, 1, 1, 1},     {7, 1, 33, 256}, {2, 3, 5, 7},     {1, 20, 256, 300}, {3, 17, 64, 33},
-                            {1, 5, 1100, 40}, {1, 300, 9, 16}, {50, 2, 2, 2},    {1, 4, 32, 3000},  {2, 65, 600, 65}};
+constexpr Sizes kSizes[] = {{1, 1, 1, 1},     {7, 1, 33, 256}, {2, 3, 5, 7},  {1, 20, 256, 300}, {3, 17, 64, 33},
+                            {1, 5, 1100, 40}, {1, 300, 9, 16}, {50, 2, 2, 2}, {1, 4, 32, 3000},  {2, 65, 600, 65}};
 
 TEST(Matmul, EqualsThePlainLoopOnAllSizes) {
     unsigned seed = 1;
@@ -55,7 +55,8 @@ TEST(Matmul, ReadsStridedAndExpandedOperands) {
         const Tensor a = random_strided({3, 11, 40}, 1);
         const Tensor b = random_strided(transposed ? Shape{1, 70, 40} : Shape{1, 40, 70}, 2);
         Ops ops(cpu(), 2);
-        expect_close(ops.matmul(a, b.expand(0, 3), transposed), reference_matmul(a, b.expand(0, 3), transposed, 1), 2e-6);
+        expect_close(ops.matmul(a, b.expand(0, 3), transposed), reference_matmul(a, b.expand(0, 3), transposed, 1),
+                     2e-6);
         const Tensor row = random_tensor({1, 1, 40}, 3).expand(1, 6);
         expect_close(ops.matmul(row, b, transposed), reference_matmul(row, b, transposed, 1), 2e-6);
     }

@@ -33,11 +33,19 @@ TEST(Ops, NamesBothShapesWhenAProductDoesNotFit) {
     const auto packed = cpu().pack_linear({{random_tensor({4, 8}, 1)}, {}}, Precision::f32);
     const Tensor x = random_tensor({3, 8}, 2);
     expect_mentions(message_of([&] { ops.linear(random_tensor({3, 7}, 2), *packed); }), {"linear", "[3, 7]", "8"});
-    expect_mentions(message_of([&] { ops.linear(x, *packed, Activation::none, random_tensor({3, 5}, 2)); }),
+    expect_mentions(message_of([&] {
+                        ops.linear(x, *packed, Activation::none, random_tensor({3, 5}, 2));
+                    }),
                     {"linear", "[3, 5]", "[3, 4]"});
     const Tensor a = random_tensor({2, 3, 4}, 1);
-    expect_mentions(message_of([&] { ops.matmul(a, random_tensor({2, 5, 4}, 1)); }), {"matmul", "[2, 3, 4]", "[2, 5, 4]"});
-    expect_mentions(message_of([&] { ops.matmul(a, random_tensor({1, 4, 4}, 1)); }), {"matmul", "[2, 3, 4]", "[1, 4, 4]"});
+    expect_mentions(message_of([&] {
+                        ops.matmul(a, random_tensor({2, 5, 4}, 1));
+                    }),
+                    {"matmul", "[2, 3, 4]", "[2, 5, 4]"});
+    expect_mentions(message_of([&] {
+                        ops.matmul(a, random_tensor({1, 4, 4}, 1));
+                    }),
+                    {"matmul", "[2, 3, 4]", "[1, 4, 4]"});
 }
 
 TEST(Ops, NamesBothShapesWhenAConvolutionDoesNotFit) {
@@ -45,8 +53,14 @@ TEST(Ops, NamesBothShapesWhenAConvolutionDoesNotFit) {
     const auto packed = cpu().pack_conv2d({random_tensor({4, 8, 3, 3}, 1), {}}, Precision::f32);
     const auto up = cpu().pack_linear({{random_tensor({8, 6}, 1)}, {}}, Precision::f32);
     const Tensor x = random_tensor({1, 5, 5, 8}, 1);
-    expect_mentions(message_of([&] { ops.conv2d(random_tensor({1, 5, 5, 7}, 1), *packed); }), {"conv2d", "[1, 5, 5, 7]", "8"});
-    expect_mentions(message_of([&] { ops.conv2d(random_tensor({1, 2, 5, 8}, 1), *packed); }), {"[1, 2, 5, 8]", "kernel"});
+    expect_mentions(message_of([&] {
+                        ops.conv2d(random_tensor({1, 5, 5, 7}, 1), *packed);
+                    }),
+                    {"conv2d", "[1, 5, 5, 7]", "8"});
+    expect_mentions(message_of([&] {
+                        ops.conv2d(random_tensor({1, 2, 5, 8}, 1), *packed);
+                    }),
+                    {"[1, 2, 5, 8]", "kernel"});
     expect_mentions(message_of([&] { ops.conv2d(x, *packed, Activation::none, x); }), {"[1, 5, 5, 8]", "[1, 3, 3, 4]"});
     expect_mentions(message_of([&] { ops.conv_transpose_2x2(x, *up); }), {"conv_transpose_2x2", "[1, 5, 5, 8]", "6"});
 }
@@ -58,7 +72,9 @@ TEST(Ops, NamesBothShapesWhenAttentionDoesNotFit) {
     options.heads = 3;
     expect_mentions(message_of([&] { ops.attention(q, q, q, options); }), {"attention", "[1, 6, 8]", "3 heads"});
     options.heads = 2;
-    expect_mentions(message_of([&] { ops.attention(q, q, random_tensor({1, 5, 8}, 1), options); }),
+    expect_mentions(message_of([&] {
+                        ops.attention(q, q, random_tensor({1, 5, 8}, 1), options);
+                    }),
                     {"[1, 6, 8]", "[1, 5, 8]"});
     options.bias = random_tensor({1, 2, 6, 5}, 1);
     expect_mentions(message_of([&] { ops.attention(q, q, q, options); }), {"bias", "[1, 2, 6, 5]"});

@@ -27,8 +27,8 @@ TEST(Profiler, TableListsStagesThenOperatorsLargestFirst) {
     profiler.record_stage("decoder", 1.0);
     profiler.record_stage("encoder", 3.0);
     const std::string table = profiler.table();
-    const std::vector<std::string> order = {"stage", "encoder", "75.0%", "decoder", "25.0%", "operator",
-                                            "linear", "750.00", "75.0%", "4.0", "add", "250.00", "25.0%"};
+    const std::vector<std::string> order = {"stage",  "encoder", "75.0%", "decoder", "25.0%",  "operator", "linear",
+                                            "750.00", "75.0%",   "4.0",   "add",     "250.00", "25.0%"};
     size_t at = 0;
     for (const std::string& word : order) {
         at = table.find(word, at);
@@ -43,19 +43,20 @@ TEST(Profiler, JsonEscapesNames) {
     Profiler profiler;
     profiler.record_stage("a \"quoted\\\" stage\n", 0.002);
     profiler.record_operator("linear", "[1, 2]", 0.001, 2e6);
-    EXPECT_EQ(profiler.json(),
-              "{\n"
-              "  \"stages\": [\n"
-              "    {\"name\": \"a \\\"quoted\\\\\\\" stage\\u000a\", \"calls\": 1, \"ms\": 2.000000, \"gflop\": 0.000000, "
-              "\"gflops\": 0.000}\n"
-              "  ],\n"
-              "  \"operators\": [\n"
-              "    {\"name\": \"linear\", \"calls\": 1, \"ms\": 1.000000, \"gflop\": 0.002000, \"gflops\": 2.000}\n"
-              "  ],\n"
-              "  \"shapes\": [\n"
-              "    {\"name\": \"linear [1, 2]\", \"calls\": 1, \"ms\": 1.000000, \"gflop\": 0.002000, \"gflops\": 2.000}\n"
-              "  ]\n"
-              "}\n");
+    EXPECT_EQ(
+        profiler.json(),
+        "{\n"
+        "  \"stages\": [\n"
+        "    {\"name\": \"a \\\"quoted\\\\\\\" stage\\u000a\", \"calls\": 1, \"ms\": 2.000000, \"gflop\": 0.000000, "
+        "\"gflops\": 0.000}\n"
+        "  ],\n"
+        "  \"operators\": [\n"
+        "    {\"name\": \"linear\", \"calls\": 1, \"ms\": 1.000000, \"gflop\": 0.002000, \"gflops\": 2.000}\n"
+        "  ],\n"
+        "  \"shapes\": [\n"
+        "    {\"name\": \"linear [1, 2]\", \"calls\": 1, \"ms\": 1.000000, \"gflop\": 0.002000, \"gflops\": 2.000}\n"
+        "  ]\n"
+        "}\n");
     EXPECT_EQ(Profiler().json(), "{\n  \"stages\": [],\n  \"operators\": [],\n  \"shapes\": []\n}\n");
 }
 

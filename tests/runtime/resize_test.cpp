@@ -98,13 +98,13 @@ TEST(Resize, NearestTakesTheReferencesPixelAlongEachAxis) {
 }
 
 TEST(Resize, NearestRepeatsWholePixels) {
-    const Tensor x = random_strided({2, 7, 9, 5}, 3);
+    constexpr int64_t kChannels = 17;
+    const Tensor x = random_strided({2, 7, 9, kChannels}, 3);
     const Tensor y = run_with_threads([&](Ops& ops) { return ops.resize(x, 28, 45, Interpolation::nearest); });
     for (int64_t i = 0; i < y.numel(); ++i) {
-        const int64_t c = i % 5;
-        const int64_t column = i / 5 % 45;
-        const int64_t row = i / 225 % 28;
-        ASSERT_EQ(static_cast<double>(at(y, i)), pixel(x, i / 6300, row / 4, column / 5, c));
+        const int64_t column = i / kChannels % 45;
+        const int64_t row = i / kChannels / 45;
+        ASSERT_EQ(static_cast<double>(at(y, i)), pixel(x, row / 28, row % 28 / 4, column / 5, i % kChannels));
     }
 }
 

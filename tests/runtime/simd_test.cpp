@@ -59,7 +59,8 @@ protected:
 };
 
 TEST_P(Simd, ExpIsCloseToTheExactValueOverTheWholeRange) {
-    check(GetParam()->exp, [](double x) { return std::exp(x); }, 2.4e-7);
+    check(
+        GetParam()->exp, [](double x) { return std::exp(x); }, 2.4e-7);
 }
 
 TEST_P(Simd, ExpKeepsDenormalResults) {
@@ -69,20 +70,21 @@ TEST_P(Simd, ExpKeepsDenormalResults) {
 }
 
 TEST_P(Simd, TanhIsCloseToTheExactValueOverTheWholeRange) {
-    check(GetParam()->tanh, [](double x) { return std::tanh(x); }, 3e-7);
+    check(
+        GetParam()->tanh, [](double x) { return std::tanh(x); }, 3e-7);
 }
 
-TEST_P(Simd, SigmoidIsCloseToTheExactValueOverTheWholeRange) {
-    check(GetParam()->sigmoid, exact_sigmoid, 4e-7);
-}
+TEST_P(Simd, SigmoidIsCloseToTheExactValueOverTheWholeRange) { check(GetParam()->sigmoid, exact_sigmoid, 4e-7); }
 
 TEST_P(Simd, SiluIsCloseToTheExactValueOverTheWholeRange) {
-    check(GetParam()->silu, [](double x) { return x * exact_sigmoid(x); }, 5e-7);
+    check(
+        GetParam()->silu, [](double x) { return x * exact_sigmoid(x); }, 5e-7);
 }
 
 TEST_P(Simd, GeluIsCloseToTheExactValueInTheTailToo) {
     // The rounding of x * x costs up to x * x * 2^-25 in the far tail, where the value itself is below 1e-6.
-    check(GetParam()->gelu, [](double x) { return x * phi(x); }, 5e-7, 2e-8);
+    check(
+        GetParam()->gelu, [](double x) { return x * phi(x); }, 5e-7, 2e-8);
     for (float x : {-1.0F, -2.0F, -3.0F, -4.0F, -5.0F, -8.0F}) {
         const double expected = static_cast<double>(x) * phi(static_cast<double>(x));
         EXPECT_NEAR(static_cast<double>(one(GetParam()->gelu, x)) / expected, 1.0, 3e-6) << x;
@@ -92,7 +94,8 @@ TEST_P(Simd, GeluIsCloseToTheExactValueInTheTailToo) {
 TEST_P(Simd, GeluTanhIsCloseToTheExactValue) { check(GetParam()->gelu_tanh, exact_gelu_tanh, 1e-6, 5e-8); }
 
 TEST_P(Simd, ReluKeepsPositiveValuesOnly) {
-    check(GetParam()->relu, [](double x) { return x > 0 ? x : 0.0; }, 0.0);
+    check(
+        GetParam()->relu, [](double x) { return x > 0 ? x : 0.0; }, 0.0);
 }
 
 TEST_P(Simd, InfinitiesGiveTheLimits) {

@@ -64,7 +64,8 @@ TEST(Codecs, RoundingToHalvesIsToNearestEven) {
     for (uint32_t i = 0; i < 0x7c00; ++i) {  // every half, the middle to the next one, and the floats beside the middle
         const float low = f16_to_f32(static_cast<uint16_t>(i)), high = f16_to_f32(static_cast<uint16_t>(i + 1));
         const float middle = i + 1 == 0x7c00 ? 65520.0F : low + (high - low) / 2;
-        for (float value : {low, middle, std::nextafter(middle, 0.0F), std::nextafter(middle, 1e9F)}) values.push_back(-value);
+        for (float value : {low, middle, std::nextafter(middle, 0.0F), std::nextafter(middle, 1e9F)})
+            values.push_back(-value);
     }
     std::vector<uint16_t> wide(values.size());
     encode_from_f32(WeightType::f16, values.data(), static_cast<int64_t>(values.size()),
@@ -75,7 +76,7 @@ TEST(Codecs, RoundingToHalvesIsToNearestEven) {
     EXPECT_EQ(f32_to_f16(65520.0F), 0x7c00);
     EXPECT_EQ(f32_to_f16(1.0F + 0x1p-11F), 0x3c00);  // tie to even
     EXPECT_EQ(f32_to_f16(1.0F + 0x3p-11F), 0x3c02);
-    EXPECT_EQ(f32_to_f16(0x1p-25F), 0);               // half of the smallest, to even
+    EXPECT_EQ(f32_to_f16(0x1p-25F), 0);  // half of the smallest, to even
     EXPECT_EQ(f32_to_f16(std::nextafter(0x1p-25F, 1.0F)), 1);
     EXPECT_EQ(f32_to_f16(-0.0F), 0x8000);
 }

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -11,7 +12,6 @@
 #include <functional>
 #include <iterator>
 #include <string>
-#include <unistd.h>
 #include <vector>
 
 // Files made by hand, byte by byte, for the reader tests.

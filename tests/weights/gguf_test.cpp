@@ -107,7 +107,8 @@ TEST(Gguf, WhatIsWrittenIsReadBack) {
     EXPECT_EQ(file->metadata().get_int("number"), 7);
     EXPECT_FALSE(file->metadata().get_bool("flag"));
     EXPECT_EQ(file->metadata().get_strings("words"), (std::vector<std::string>{"x", ""}));
-    const auto& list = std::get<std::vector<MetadataArray>>(std::get<MetadataArray>(*file->metadata().find("nested")).items);
+    const auto& list =
+        std::get<std::vector<MetadataArray>>(std::get<MetadataArray>(*file->metadata().find("nested")).items);
     EXPECT_EQ(std::get<std::vector<int16_t>>(list[0].items), (std::vector<int16_t>{-1, 2}));
     EXPECT_EQ(std::get<std::vector<bool>>(list[1].items), (std::vector<bool>{true, false}));
     EXPECT_EQ(Bytes(file->find("bytes")->data, file->find("bytes")->data + 3), raw);

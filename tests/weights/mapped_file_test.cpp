@@ -1,5 +1,5 @@
-#include "tests/weights/files.h"
 #include "util/mapped_file.h"
+#include "tests/weights/files.h"
 
 #include <sys/stat.h>
 

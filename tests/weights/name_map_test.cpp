@@ -51,7 +51,7 @@ TEST(NameMap, SplitsStacksSkipsAndIgnores) {
     EXPECT_EQ(stacked.canonical, "points.w");
     EXPECT_EQ(stacked.position, 3);
     EXPECT_EQ(stacked.stack_count, 4);
-    EXPECT_EQ(map_name(map, "points.4.w").at(0).canonical, "points.4.w");   // no such row
+    EXPECT_EQ(map_name(map, "points.4.w").at(0).canonical, "points.4.w");  // no such row
     EXPECT_EQ(map_name(map, "points.-1.w").at(0).canonical, "points.-1.w");
     EXPECT_EQ(map_name(map, "positions").at(0).skip_count, 1);
     EXPECT_TRUE(map_name(map, "turned").at(0).transposed);

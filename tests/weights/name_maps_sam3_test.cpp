@@ -89,7 +89,8 @@ TEST(Sam3Names, EveryTensorOfMetasCheckpointHasAHuggingFaceNameOrAReason) {
     for (const auto& [name, shape] : read_shapes("sam3-official-names.txt")) {
         const std::vector<MappedName> mapped = map_name(sam3_official_names(), name);
         for (const MappedName& part : mapped)
-            EXPECT_TRUE(canonical.count(part.canonical) == 1 || is_unused(part.canonical)) << name << " " << part.canonical;
+            EXPECT_TRUE(canonical.count(part.canonical) == 1 || is_unused(part.canonical))
+                << name << " " << part.canonical;
         if (!mapped.empty()) continue;
         ++ignored;
         EXPECT_NE(name.find("freqs_cis"), std::string::npos) << name;
@@ -108,7 +109,8 @@ TEST(Sam3Names, EachNameIsTheOneThatTheReferenceConverterGives) {
         ASSERT_FALSE(mapped.empty()) << official;
         // The converter renames first and splits or stacks afterwards.
         if (const size_t fused = expected.find(".qkv."); fused != expected.npos) expected.replace(fused, 5, ".q_proj.");
-        if (const size_t fused = expected.find("in_proj_"); fused != expected.npos) expected.replace(fused, 8, "q_proj.");
+        if (const size_t fused = expected.find("in_proj_"); fused != expected.npos)
+            expected.replace(fused, 8, "q_proj.");
         if (expected.find(".point_embed.") != expected.npos)
             expected = "tracker_model.prompt_encoder.point_embed.weight";
         EXPECT_EQ(mapped.front().canonical, expected) << official;
@@ -139,7 +141,8 @@ TEST(Sam3Names, DetectorsWithoutPrefixAreFound) {
 TEST(Sam3Names, HuggingFaceNamesStayAsTheyAre) {
     const std::map<std::string, Shape> shapes = read_shapes("sam3-hf-names.txt");
     for (const auto& [name, shape] : shapes) EXPECT_EQ(map_name(sam3_hf_names(), name).at(0).canonical, name);
-    WeightLoader loader(file_with({{"tracker_model.shared_image_embedding.positional_embedding", {2, 128}}}), sam3_hf_names());
+    WeightLoader loader(file_with({{"tracker_model.shared_image_embedding.positional_embedding", {2, 128}}}),
+                        sam3_hf_names());
     EXPECT_TRUE(loader.root().has("tracker_model.prompt_encoder.shared_embedding.positional_embedding"));
 }
 
@@ -158,7 +161,9 @@ TEST(Sam3Names, EveryRuleOnUnusedWeightsMeetsSomething) {
 }
 
 TEST(Sam3Names, OtherModelsAreRefused) {
-    expect_contains(error_of([] { sam3_name_map(*file_with({{"image_encoder.pos_embed", {1}}})); }),
+    expect_contains(error_of([] {
+                        sam3_name_map(*file_with({{"image_encoder.pos_embed", {1}}}));
+                    }),
                     "expected a SAM 3 model, found other tensor names, such as 'image_encoder.pos_embed'");
 }
 

@@ -34,11 +34,13 @@ TEST(WeightFile, SafetensorsWinOverShorterSignatures) {
 TEST(WeightFile, ForeignFilesAreNamed) {
     const TemporaryFolder folder;
     const auto found = [&](const std::string& content) { return refusal(folder.write("file", content)); };
-    const std::string pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:" + std::string(64, 'a') + "\nsize 12\n";
+    const std::string pointer =
+        "version https://git-lfs.github.com/spec/v1\noid sha256:" + std::string(64, 'a') + "\nsize 12\n";
     expect_contains(found(pointer), "found a Git LFS pointer (127 bytes): run `git lfs pull`");
     expect_contains(found("\n <!DOCTYPE HTML><html>"), "found an HTML page");
     expect_contains(found("<?xml version='1.0'?><Error>"), "found an XML page");
-    expect_contains(found(std::string("PK\x03\x04", 4) + "data.pkl"), "found a zip archive, as PyTorch's .pt files are");
+    expect_contains(found(std::string("PK\x03\x04", 4) + "data.pkl"),
+                    "found a zip archive, as PyTorch's .pt files are");
     expect_contains(found("\x80\x02\x8a\x0a"), "found a Python pickle");
     expect_contains(found("3mas...."), "found a SAM 3 .ggml file");
     expect_contains(found("2mas...."), "SAM 2 or EdgeTAM .ggml file");
@@ -49,7 +51,8 @@ TEST(WeightFile, ForeignFilesAreNamed) {
     expect_contains(found(R"({"metadata": {}, "weight_map": {}})"), "the index of a sharded model (JSON)");
     expect_contains(found(R"({"hidden_size": 3})"), "found a JSON text");
     expect_contains(found(std::string(100, '\0')), "only zero bytes");
-    expect_contains(found("Access to model facebook/sam3 is restricted."), "a text that begins 'Access to model facebook");
+    expect_contains(found("Access to model facebook/sam3 is restricted."),
+                    "a text that begins 'Access to model facebook");
     expect_contains(found("\x01\x02\x03\x04"), "an unknown kind");
     expect_contains(found("GG"), "found a text that begins 'GG' (2 bytes)");
     expect_contains(refusal(folder.write("empty", "")), "is empty");

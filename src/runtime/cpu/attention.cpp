@@ -1,5 +1,5 @@
-#include "runtime/cpu/kernels.h"
 #include "runtime/cpu/simd/attention.h"
+#include "runtime/cpu/kernels.h"
 #include "runtime/cpu/simd/simd.h"
 #include "runtime/device.h"
 
@@ -10,8 +10,10 @@ namespace sam3::cpu {
 
 namespace {
 
-constexpr int64_t kGroupFloats = int64_t{1} << 20;  // packed keys and values worked on at a time, if one head is smaller
-constexpr double kParallelFlops = 2e6;              // below, starting threads costs more than it brings
+constexpr int64_t kGroupFloats = int64_t{1}
+                                 << 20;  // packed keys and values worked on at a time, if one head is smaller
+constexpr int64_t kCachedFloats = int64_t{1} << 16;  // of a group that stays in the cache of one core
+constexpr double kParallelFlops = 2e6;               // below, starting threads costs more than it brings
 
 // One softmax: a head of one batch item or window.
 struct Unit {
@@ -20,13 +22,13 @@ struct Unit {
 
 struct Plan {
     const AttentionArgs& args;
-    int64_t queries, keys;         // of a unit
+    int64_t queries, keys;  // of a unit
     int64_t head_size, value_size;
     int64_t windows_y, windows_x;  // 1 without windows
     int64_t units;
-    int64_t block_rows, blocks;    // of a unit
+    int64_t block_rows, blocks;  // of a unit
     simd::AttentionSizes sizes{};
-    int64_t limits_size;           // of a unit; 0 without a key mask
+    int64_t limits_size;  // of a unit; 0 without a key mask
     int64_t grid_width;
 
     int64_t unit_size() const { return sizes.packed_keys + sizes.packed_values + limits_size; }
@@ -55,6 +57,7 @@ Plan make_plan(const AttentionArgs& args, int threads) {
               args.bias_cols ? args.bias_cols.dim(3) : 0};
     plan.units = args.q.dim(0) * plan.windows_y * plan.windows_x * args.heads;
     const auto count_blocks = [&] { return (plan.queries + plan.block_rows - 1) / plan.block_rows; };
+    // Multiples of 24, so that a query meets the same kernel, bit for bit, in a block of any size.
     while (plan.block_rows > 24 && plan.units * count_blocks() < 4 * threads) plan.block_rows /= 2;
     plan.blocks = count_blocks();
     simd::table().attention_sizes(&plan.sizes, plan.keys, plan.head_size, plan.value_size, plan.grid_width);
@@ -142,6 +145,9 @@ void attention(const ExecContext& context, const AttentionArgs& args) {
     float* const packed = static_cast<float*>(packed_buffer->data);
     float* const all_scratch = static_cast<float*>(scratch_buffer->data);
 
+    // Few keys: the queries are most of the memory traffic, and their heads lie side by side.
+    const bool heads_first = group * plan.unit_size() <= kCachedFloats;
+
     int next_scratch = 0;
 #pragma omp parallel num_threads(threads) if (threads > 1)
     {
@@ -157,9 +163,11 @@ void attention(const ExecContext& context, const AttentionArgs& args) {
             for (int64_t i = 0; i < count * tiles; ++i)
                 pack_tile(plan, first + i % count, i / count, packed + i % count * plan.unit_size());
 #pragma omp for schedule(dynamic)
-            for (int64_t i = 0; i < count * plan.blocks; ++i)
-                attend(plan, first + i / plan.blocks, i % plan.blocks, packed + i / plan.blocks * plan.unit_size(),
-                       scratch);
+            for (int64_t i = 0; i < count * plan.blocks; ++i) {
+                const int64_t unit = heads_first ? i % count : i / plan.blocks;
+                const int64_t block = heads_first ? i / count : i % plan.blocks;
+                attend(plan, first + unit, block, packed + unit * plan.unit_size(), scratch);
+            }
         }
     }
 }

@@ -38,37 +38,59 @@ public:
 
     void copy(int64_t row, int64_t rows, int64_t k, int64_t depth, float* to) const override {
         const int64_t run = run_pixels_ * group_channels_;
+        const int64_t first_run = k / run;
+        const int64_t first_skip = k % run;
+        int64_t out_x = row % out_width_;
+        int64_t out_y = row / out_width_ % out_height_;
+        const float* image = data_ + row / out_width_ / out_height_ * height_ * width_ * channels_;
         for (int64_t i = 0; i < rows; ++i, to += simd::kGemmDepthStride) {
-            const int64_t pixel = row + i;
-            const int64_t x = pixel % out_width_ * stride_ - padding_;
-            const int64_t line = pixel / out_width_;
-            const int64_t y = line % out_height_ * stride_ - padding_;
-            const float* image = data_ + line / out_height_ * height_ * width_ * channels_;
+            int64_t skip = first_skip;
+            int64_t y = out_y * stride_ - padding_ + first_run / runs_;
+            int64_t run_x = first_run % runs_;
             for (int64_t done = 0; done < depth;) {
-                const int64_t index = (k + done) / run;
-                const int64_t skip = (k + done) % run;
                 const int64_t count = std::min(run - skip, depth - done);
-                copy_run(image, y + index / runs_, x + index % runs_, skip, count, to + done);
+                copy_run(image, y, out_x * stride_ - padding_ + run_x, skip, count, to + done);
                 done += count;
+                skip = 0;
+                if (++run_x == runs_) {
+                    run_x = 0;
+                    ++y;
+                }
             }
+            if (++out_x < out_width_) continue;
+            out_x = 0;
+            if (++out_y < out_height_) continue;
+            out_y = 0;
+            image += height_ * width_ * channels_;
         }
     }
 
 private:
     // Elements [skip, skip + count) of the run of pixels that starts at (y, x).
     void copy_run(const float* image, int64_t y, int64_t x, int64_t skip, int64_t count, float* to) const {
-        const int64_t end = skip + count;
-        int64_t first = end;  // of the elements inside the image
-        int64_t last = end;
-        if (y >= 0 && y < height_) {
-            first = std::clamp(-x * group_channels_, skip, end);
-            last = std::clamp((width_ - x) * group_channels_, first, end);
+        const float* from = image + (y * width_ + x) * channels_ + skip;
+        if (y < 0 || y >= height_) {
+            std::fill_n(to, count, 0.0F);
+        } else if (x >= 0 && x + run_pixels_ <= width_) {
+            copy_floats(to, from, count);
+        } else {  // only [first, last) lies inside the image
+            const int64_t first = std::clamp<int64_t>(-x * group_channels_ - skip, 0, count);
+            const int64_t last = std::clamp<int64_t>((width_ - x) * group_channels_ - skip, first, count);
+            std::fill_n(to, first, 0.0F);
+            copy_floats(to + first, from + first, last - first);
+            std::fill_n(to + last, count - last, 0.0F);
         }
-        std::fill_n(to, first - skip, 0.0F);
-        if (last > first)
-            std::memcpy(to + (first - skip), image + (y * width_ + x) * channels_ + first,
-                        static_cast<size_t>(last - first) * sizeof(float));
-        std::fill_n(to + (last - skip), end - last, 0.0F);
+    }
+
+    // Runs may be three floats short: there a call of memcpy would cost more than the copy.
+    static void copy_floats(float* to, const float* from, int64_t count) {
+        constexpr int64_t kShort = 32;
+        if (count > kShort) {
+            std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
+            return;
+        }
+        for (; count >= 4; count -= 4, to += 4, from += 4) std::memcpy(to, from, 4 * sizeof(float));
+        for (; count > 0; --count) *to++ = *from++;
     }
 
     int64_t height_, width_, channels_, group_channels_;
@@ -80,10 +102,11 @@ private:
 void check(const Conv2dSource& source) {
     const Tensor& weight = source.weight;
     if (!weight || weight.rank() != 4 || weight.dtype() != DType::f32 || !weight.is_dense())
-        fail("a convolution's weights must be dense f32 [out, in, kh, kw]", weight ? ", got " + to_string(weight.shape()) : "");
+        fail("a convolution's weights must be dense f32 [out, in, kh, kw]",
+             weight ? ", got " + to_string(weight.shape()) : "");
     if (source.stride < 1 || source.padding < 0 || source.groups < 1 || weight.dim(0) % source.groups != 0)
-        fail("a convolution with weights ", to_string(weight.shape()), " cannot have stride ", source.stride, ", padding ",
-             source.padding, " and ", source.groups, " groups");
+        fail("a convolution with weights ", to_string(weight.shape()), " cannot have stride ", source.stride,
+             ", padding ", source.padding, " and ", source.groups, " groups");
     if (source.bias && (source.bias.shape() != Shape({weight.dim(0)}) || source.bias.dtype() != DType::f32))
         fail("the bias of convolution weights ", to_string(weight.shape()), " must be f32 [", weight.dim(0), "], got ",
              to_string(source.bias.shape()));

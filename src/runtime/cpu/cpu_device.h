@@ -8,8 +8,8 @@
 
 namespace sam3::cpu {
 
-std::shared_ptr<const PackedLinear> pack_linear(Device& device, const LinearSource& source);    // linear.cpp
-std::shared_ptr<const PackedConv2d> pack_conv2d(Device& device, const Conv2dSource& source);    // conv2d.cpp
+std::shared_ptr<const PackedLinear> pack_linear(Device& device, const LinearSource& source);  // linear.cpp
+std::shared_ptr<const PackedConv2d> pack_conv2d(Device& device, const Conv2dSource& source);  // conv2d.cpp
 
 class CpuDevice final : public Device {
 public:

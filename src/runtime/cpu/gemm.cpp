@@ -13,8 +13,8 @@ namespace sam3::cpu {
 namespace {
 
 constexpr int64_t kMostRows = 240;         // of A in a task: half a megabyte, within an L2 cache
-constexpr int64_t kMostSums = 240 * 1024;      // floats kept between blocks of K
-constexpr double kSerialFlops = 4e5;           // below it, waking the other threads costs more than it gains
+constexpr int64_t kMostSums = 240 * 1024;  // floats kept between blocks of K
+constexpr double kSerialFlops = 4e5;       // below it, waking the other threads costs more than it gains
 
 static_assert(static_cast<int>(simd::Epilogue::silu) == static_cast<int>(Activation::silu) &&
               static_cast<int>(simd::Epilogue::gelu_tanh) == static_cast<int>(Activation::gelu_tanh) &&
@@ -147,8 +147,8 @@ const float* PackedPanels::panel(int64_t index, int64_t columns, int64_t k, int6
 void gemm(const ExecContext& context, int64_t rows, int64_t columns, int64_t depth,
           std::span<const GemmProduct> products) {
     if (products.empty() || rows == 0 || columns == 0) return;
-    const Plan plan(rows, columns, depth, tile_columns_of(products[0].b->table()), static_cast<int64_t>(products.size()),
-                    context.threads);
+    const Plan plan(rows, columns, depth, tile_columns_of(products[0].b->table()),
+                    static_cast<int64_t>(products.size()), context.threads);
     const int64_t a_size = plan.a_size();
     const int64_t sums_size = plan.sums_size();
     const int64_t scratch_size = a_size + sums_size + plan.panel_size(products[0].b->needs_scratch());
@@ -158,7 +158,7 @@ void gemm(const ExecContext& context, int64_t rows, int64_t columns, int64_t dep
     const int64_t tasks = tasks_per_product * static_cast<int64_t>(products.size());
 
     // Neighbouring tasks share rows of A, or the same panels when there is one block of rows.
-#pragma omp parallel for schedule(dynamic) num_threads(static_cast<int>(plan.threads)) if (plan.threads > 1)
+#pragma omp parallel for schedule(dynamic) num_threads(static_cast <int>(plan.threads)) if (plan.threads > 1)
     for (int64_t task = 0; task < tasks; ++task) {
         const int64_t within = task % tasks_per_product;
         float* base = static_cast<float*>(scratch->data) + omp_get_thread_num() * scratch_size;

@@ -21,7 +21,9 @@ struct RowLayout {
     int64_t width = kUnbounded;
     int64_t stride_y = 0;
 
-    int64_t offset(int64_t row) const { return row / width * stride_y + row % width * stride_x; }
+    int64_t offset(int64_t row) const {
+        return row < width ? row * stride_x : row / width * stride_y + row % width * stride_x;
+    }
 };
 
 // Gives the left matrix, [rows, depth]. Called by several threads at once.
@@ -57,7 +59,8 @@ class PackedPanels final : public GemmColumns {
 public:
     // Row `column` of the source holds that column's weights: PyTorch's [out, in].
     PackedPanels(Device& device, int64_t columns, int64_t depth);
-    void pack(int64_t first_column, const float* rows, int64_t stride, int64_t count);  // first_column on a panel's edge
+    void pack(int64_t first_column, const float* rows, int64_t stride,
+              int64_t count);  // first_column on a panel's edge
 
     const simd::Table& table() const override { return table_; }
     bool needs_scratch() const override { return false; }

@@ -14,7 +14,6 @@ struct Chunks {
     int64_t batch, rows, channels;  // rows: H * W
     int64_t size, count;            // of one batch item
 
-    int64_t first(int64_t chunk) const { return chunk * size; }
     int64_t length(int64_t chunk) const { return std::min(size, rows - chunk * size); }
 };
 
@@ -55,6 +54,18 @@ std::shared_ptr<Buffer> allocate_floats(const ExecContext& context, int64_t coun
     return context.device.allocate(static_cast<size_t>(count) * sizeof(float));
 }
 
+// Mean and scale of every channel of one group: [N, {mean, scale}, C].
+void write_affine(const GroupNormArgs& args, const Chunks& chunks, const float* moments, int64_t batch, int64_t group,
+                  float* affine) {
+    const int64_t width = chunks.channels / args.groups;
+    const Statistics s = join(chunks, moments, batch, group * width, width, static_cast<double>(args.eps));
+    float* const mean = affine + batch * 2 * chunks.channels;
+    for (int64_t c = group * width; c < (group + 1) * width; ++c) {
+        mean[c] = static_cast<float>(s.mean);
+        mean[chunks.channels + c] = static_cast<float>(s.inverse_deviation) * args.gamma.data<float>()[c];
+    }
+}
+
 }  // namespace
 
 void group_norm(const ExecContext& context, const GroupNormArgs& args) {
@@ -63,42 +74,34 @@ void group_norm(const ExecContext& context, const GroupNormArgs& args) {
     const simd::ArrayFunction activation = simd::activation_function(args.activation);
     const Chunks chunks = make_chunks(args.x);
     const int64_t channels = chunks.channels;
-    const int64_t group_channels = channels / args.groups;
-    const std::shared_ptr<Buffer> moments_buffer =
-        allocate_floats(context, chunks.batch * chunks.count * 2 * channels);
+    const int64_t all_chunks = chunks.batch * chunks.count;
+    const std::shared_ptr<Buffer> moments_buffer = allocate_floats(context, all_chunks * 2 * channels);
     const std::shared_ptr<Buffer> affine_buffer = allocate_floats(context, chunks.batch * 2 * channels);
     float* const moments = static_cast<float*>(moments_buffer->data);  // [N, chunks, {mean, squares}, C]
-    float* const affine = static_cast<float*>(affine_buffer->data);    // [N, {mean, scale}, C]
-    const float* const x = args.x.data<float>();
-    float* const out = args.out.data<float>();
+    float* const affine = static_cast<float*>(affine_buffer->data);
+    const auto offset_of = [&](int64_t i) {  // of chunk i in x and out
+        return (i / chunks.count * chunks.rows + i % chunks.count * chunks.size) * channels;
+    };
 
 #pragma omp parallel num_threads(context.threads) if (context.threads > 1 && args.x.numel() > kParallelElements)
     {
 #pragma omp for
-        for (int64_t i = 0; i < chunks.batch * chunks.count; ++i) {
-            const int64_t row = i / chunks.count * chunks.rows + chunks.first(i % chunks.count);
+        for (int64_t i = 0; i < all_chunks; ++i) {
             float* const mean = moments + i * 2 * channels;
-            table.channel_moments(mean, mean + channels, x + row * channels, chunks.length(i % chunks.count), channels);
+            table.channel_moments(mean, mean + channels, args.x.data<float>() + offset_of(i),
+                                  chunks.length(i % chunks.count), channels);
         }
 #pragma omp for
-        for (int64_t i = 0; i < chunks.batch * args.groups; ++i) {
-            const int64_t first = i % args.groups * group_channels;
-            const int64_t batch = i / args.groups;
-            const Statistics s =
-                join(chunks, moments, batch, first, group_channels, static_cast<double>(args.eps));
-            for (int64_t c = first; c < first + group_channels; ++c) {
-                affine[batch * 2 * channels + c] = static_cast<float>(s.mean);
-                affine[(batch * 2 + 1) * channels + c] = static_cast<float>(s.inverse_deviation) * args.gamma.data<float>()[c];
-            }
-        }
+        for (int64_t i = 0; i < chunks.batch * args.groups; ++i)
+            write_affine(args, chunks, moments, i / args.groups, i % args.groups, affine);
 #pragma omp for
-        for (int64_t i = 0; i < chunks.batch * chunks.count; ++i) {
-            const int64_t batch = i / chunks.count;
+        for (int64_t i = 0; i < all_chunks; ++i) {
+            const float* const mean = affine + i / chunks.count * 2 * channels;
             const int64_t rows = chunks.length(i % chunks.count);
-            const int64_t offset = (batch * chunks.rows + chunks.first(i % chunks.count)) * channels;
-            const float* const mean = affine + batch * 2 * channels;
-            table.normalize_channels(out + offset, x + offset, mean, mean + channels, args.beta.data<float>(), rows, channels);
-            if (activation != nullptr) activation(out + offset, out + offset, rows * channels);
+            float* const out = args.out.data<float>() + offset_of(i);
+            table.normalize_channels(out, args.x.data<float>() + offset_of(i), mean, mean + channels,
+                                     args.beta.data<float>(), rows, channels);
+            if (activation != nullptr) activation(out, out, rows * channels);
         }
     }
 }

@@ -45,7 +45,8 @@ void matmul(const ExecContext& context, const MatmulArgs& args) {
     columns.reserve(batch);
     for (int64_t i = 0; i < args.out.dim(0); ++i) {
         rows.emplace_back(args.a.data<float>() + i * args.a.stride(0), args.a.stride(1));
-        columns.emplace_back(args.b.data<float>() + i * args.b.stride(0), args.b.stride(1), args.transpose_b, tile_columns);
+        columns.emplace_back(args.b.data<float>() + i * args.b.stride(0), args.b.stride(1), args.transpose_b,
+                             tile_columns);
         GemmProduct& product = products[static_cast<size_t>(i)];
         product.a = &rows.back();
         product.b = &columns.back();

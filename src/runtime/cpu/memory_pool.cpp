@@ -45,7 +45,7 @@ char* map_chunk(size_t bytes) {
 #endif
     return start + head;
 #else
-    return static_cast<char*>(::operator new(bytes, std::align_val_t{MemoryPool::kAlignment}, std::nothrow));
+    return static_cast<char*>(::operator new (bytes, std::align_val_t{MemoryPool::kAlignment}, std::nothrow));
 #endif
 }
 
@@ -54,7 +54,7 @@ void unmap_chunk(char* data, size_t bytes) {
 #if defined(SAM3_HAS_MMAP)
     munmap(data, bytes);
 #else
-    ::operator delete(data, std::align_val_t{MemoryPool::kAlignment});
+    ::operator delete (data, std::align_val_t{MemoryPool::kAlignment});
 #endif
 }
 
@@ -77,8 +77,8 @@ void MemoryPool::add_chunk(size_t bytes) {
     const size_t size = bytes > kChunk / 2 ? round_up(std::min(bytes, kLargest), kHugePage) : kChunk;
     char* data = bytes > kLargest ? nullptr : map_chunk(size);
     if (data == nullptr)
-        fail("out of memory: wanted ", mebibytes(bytes), " MiB more, ", mebibytes(stats_.in_use), " MiB are in use and ",
-             mebibytes(stats_.reserved), " MiB reserved: use a smaller model, image or batch");
+        fail("out of memory: wanted ", mebibytes(bytes), " MiB more, ", mebibytes(stats_.in_use),
+             " MiB are in use and ", mebibytes(stats_.reserved), " MiB reserved: use a smaller model, image or batch");
     stats_.reserved += size;
     ASAN_POISON_MEMORY_REGION(data, size);
     insert_free(data, size, data);

@@ -40,7 +40,7 @@ private:
     void insert_free(char* data, size_t bytes, const char* chunk);
 
     mutable std::mutex mutex_;
-    Blocks blocks_;                           // all, by address
+    Blocks blocks_;                            // all, by address
     std::set<std::pair<size_t, char*>> free_;  // by size, then address: the same calls give the same addresses
     MemoryStats stats_;
 };

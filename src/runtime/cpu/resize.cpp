@@ -65,7 +65,7 @@ private:
         const float scale = static_cast<float>(in) / static_cast<float>(out);
         const float support = std::max(scale, 1.0F);
         const float inverse = 1.0F / support;
-        max_count = 2 * static_cast<int64_t>(std::ceil(support)) + 1;
+        max_count = std::clamp<int64_t>(2 * static_cast<int64_t>(std::ceil(support)) + 1, 2, std::max<int64_t>(in, 2));
         weights.assign(static_cast<size_t>(out * max_count), 0.0F);
         for (int64_t i = 0; i < out; ++i) {
             const float center = scale * (static_cast<float>(i) + 0.5F);

@@ -141,7 +141,7 @@ class Maker:
         if "input_labels" in inputs:
             tensors["input_labels"] = inputs["input_labels"].flatten(0, 1).int().numpy()
         if mask is not None:
-            tensors["input_mask"] = mask[0, 0].numpy()
+            tensors["input_mask"] = (mask[0, 0] * 8 + 128).to(torch.uint8).numpy()
         close = self.results(tensors, inputs, masks)
         store(os.path.join(self.folder, f"{name}.safetensors"), tensors,
               dict(images=images, pictures=json.dumps(indices), image_size=self.size, close_pixels=close,
@@ -182,7 +182,8 @@ def make(name, out):
     embeddings = maker.images("image-0", [0])
     first = name == "sam1-b"
     answers = {c: maker.run(c, "image-0", [0], embeddings, **CASES[c]) for c in (CASES if first else SHORT)}
-    low = answers["point"][:, 0, 1:2].clone()  # goes back in, alone and with a second click
+    # goes back in, alone and with a second click; in steps of 1/8, to be stored as bytes
+    low = (answers["point"][:, 0, 1:2] * 8).round().clamp(-128, 127) / 8
     maker.run("mask", "image-0", [0], embeddings, mask=low)
     if first:
         maker.run("refine", "image-0", [0], embeddings, points=[[[65.0, 48.0], [20.0, 20.0]]], labels=[[1, 0]],

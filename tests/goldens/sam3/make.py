@@ -148,8 +148,6 @@ class Maker:
         if boxes is not None:
             tensors["geometry.boxes"] = inputs["input_boxes"].numpy()
             tensors["geometry.labels"] = inputs["input_boxes_labels"].int().numpy()
-            flat = [b for b in boxes if b is not None]
-            tensors["prompt.boxes_px"] = np.array([x for b in flat for x in b], np.float32)
         threshold = 0.5 if official else THRESHOLD
         margin, close = self.results(tensors, output, sizes, threshold, official)
         files = [f"image-{i}{suffix}" for i in pictures]

@@ -4,52 +4,54 @@
 
 // Kernels for the widest vectors of the CPU that runs the program, in a program built for the oldest one.
 //
-// Every file in simd/kernels is compiled once per variant (baseline, avx2, avx512; see ../CMakeLists.txt), each time into
-// the namespace sam3::simd::<variant>, which the build passes as SAM3_SIMD_VARIANT. The kernels are written with Vec from
-// vec.h, whose width follows the compiler's flags. A variant's functions meet in one Table; table() is the best one that
-// this CPU runs, chosen once. SAM3_CPU_ISA=baseline|avx2|avx512 in the environment caps the choice.
+// Every file in simd/kernels is compiled once per variant (baseline, avx2, avx512; see ../CMakeLists.txt), each time
+// into the namespace sam3::simd::<variant>, which the build passes as SAM3_SIMD_VARIANT. The kernels are written with
+// Vec from vec.h, whose width follows the compiler's flags. A variant's functions meet in one Table; table() is the
+// best one that this CPU runs, chosen once. SAM3_CPU_ISA=baseline|avx2|avx512 in the environment caps the choice.
 //
-// A new kernel: a line in SAM3_FOR_EACH_SIMD_FUNCTION and its definition in a file of simd/kernels. Such a file includes
-// only vec.h, vec_math.h and simd.h: an inline function of the standard library emitted there with AVX-512
+// A new kernel: a line in SAM3_FOR_EACH_SIMD_FUNCTION and its definition in a file of simd/kernels. Such a file
+// includes only vec.h, vec_math.h and simd.h: an inline function of the standard library emitted there with AVX-512
 // instructions could be the copy that the linker keeps for the whole program.
 namespace sam3::simd {
 
 struct TokenGrid;       // attention.h
 struct AttentionSizes;  // attention.h
 struct AttentionBlock;  // attention.h
-struct GemmPanel;     // gemm.h
-struct DepthwiseRow;  // gemm.h
+struct GemmPanel;       // gemm.h
+struct DepthwiseRow;    // gemm.h
 
 // X(name, parameters). Element-wise functions work in place too (out == in) and keep NaN.
-#define SAM3_FOR_EACH_SIMD_FUNCTION(X)                                                                                  \
-    X(exp, (float* out, const float* in, int64_t n))                                                                    \
-    X(tanh, (float* out, const float* in, int64_t n))                                                                   \
-    X(sigmoid, (float* out, const float* in, int64_t n))                                                                \
-    X(silu, (float* out, const float* in, int64_t n))                                                                   \
-    X(gelu, (float* out, const float* in, int64_t n))       /* x * Phi(x), exact (erf) */                               \
-    X(gelu_tanh, (float* out, const float* in, int64_t n))  /* the tanh approximation of it */                          \
-    X(relu, (float* out, const float* in, int64_t n))                                                                   \
-    /* attention.h; grid_width 0: no factored bias */                                                                              \
-    X(attention_sizes, (AttentionSizes* sizes, int64_t keys, int64_t head_size, int64_t value_size, int64_t grid_width)) \
-    /* packs the tile of keys that starts at `first`, a multiple of kKeyTile, of `count` keys in all */                  \
-    X(pack_keys, (float* packed, const TokenGrid& tokens, int64_t count, int64_t first, int64_t head_size))              \
-    X(pack_values, (float* packed, const TokenGrid& tokens, int64_t count, int64_t first, int64_t value_size))           \
-    X(attention_block, (const AttentionBlock& block))                                                                   \
-    /* one row of n */                                                                                                  \
-    X(layer_norm, (float* out, const float* x, const float* gamma, const float* beta, int64_t n, float eps))             \
-    X(softmax, (float* out, const float* x, int64_t n))                                                                 \
-    /* x [rows, channels], dense: per channel the mean and the sum of squared differences from it */                    \
-    X(channel_moments, (float* mean, float* squares, const float* x, int64_t rows, int64_t channels))                    \
-    /* out = (x - mean[c]) * scale[c] + shift[c] */                                                                     \
-    X(normalize_channels, (float* out, const float* x, const float* mean, const float* scale, const float* shift,       \
-                           int64_t rows, int64_t channels))                                                             \
-    /* rotates the pairs of one token's heads; angles [head_size / 2, 2]: cos, sin */                                   \
-    X(rotate_pairs, (float* x, const float* angles, int64_t heads, int64_t head_size))                                  \
-    /* the matrix product, gemm.h; packing makes a panel [depth][width] of B */                                         \
-    X(gemm_tile_columns, (int64_t * columns))                                                                           \
-    X(gemm_panel, (const GemmPanel& panel))                                                                             \
-    X(gemm_pack, (float* out, const float* in, int64_t in_stride, int64_t columns, int64_t depth))   /* in [depth][columns] */\
-    X(gemm_pack_transposed, (float* out, const float* in, int64_t in_stride, int64_t columns, int64_t depth))           \
+#define SAM3_FOR_EACH_SIMD_FUNCTION(X)                                                                            \
+    X(exp, (float* out, const float* in, int64_t n))                                                              \
+    X(tanh, (float* out, const float* in, int64_t n))                                                             \
+    X(sigmoid, (float* out, const float* in, int64_t n))                                                          \
+    X(silu, (float* out, const float* in, int64_t n))                                                             \
+    X(gelu, (float* out, const float* in, int64_t n))      /* x * Phi(x), exact (erf) */                          \
+    X(gelu_tanh, (float* out, const float* in, int64_t n)) /* the tanh approximation of it */                     \
+    X(relu, (float* out, const float* in, int64_t n))                                                             \
+    /* attention.h; grid_width 0: no factored bias */                                                             \
+    X(attention_sizes,                                                                                            \
+      (AttentionSizes * sizes, int64_t keys, int64_t head_size, int64_t value_size, int64_t grid_width))          \
+    /* packs the tile of keys that starts at `first`, a multiple of kKeyTile, of `count` keys in all */           \
+    X(pack_keys, (float* packed, const TokenGrid& tokens, int64_t count, int64_t first, int64_t head_size))       \
+    X(pack_values, (float* packed, const TokenGrid& tokens, int64_t count, int64_t first, int64_t value_size))    \
+    X(attention_block, (const AttentionBlock& block))                                                             \
+    /* one row of n */                                                                                            \
+    X(layer_norm, (float* out, const float* x, const float* gamma, const float* beta, int64_t n, float eps))      \
+    X(softmax, (float* out, const float* x, int64_t n))                                                           \
+    /* x [rows, channels], dense: per channel the mean and the sum of squared differences from it */              \
+    X(channel_moments, (float* mean, float* squares, const float* x, int64_t rows, int64_t channels))             \
+    /* out = (x - mean[c]) * scale[c] + shift[c] */                                                               \
+    X(normalize_channels, (float* out, const float* x, const float* mean, const float* scale, const float* shift, \
+                           int64_t rows, int64_t channels))                                                       \
+    /* rotates the pairs of one token's heads; angles [head_size / 2, 2]: cos, sin */                             \
+    X(rotate_pairs, (float* x, const float* angles, int64_t heads, int64_t head_size))                            \
+    /* the matrix product, gemm.h; packing makes a panel [depth][width] of B */                                   \
+    X(gemm_tile_columns, (int64_t * columns))                                                                     \
+    X(gemm_panel, (const GemmPanel& panel))                                                                       \
+    X(gemm_pack,                                                                                                  \
+      (float* out, const float* in, int64_t in_stride, int64_t columns, int64_t depth)) /* in [depth][columns] */ \
+    X(gemm_pack_transposed, (float* out, const float* in, int64_t in_stride, int64_t columns, int64_t depth))     \
     X(depthwise_row, (const DepthwiseRow& row))
 
 struct Table {

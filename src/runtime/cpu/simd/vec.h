@@ -2,6 +2,10 @@
 
 #include <cstdint>
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 // One vector of floats as wide as the registers of the instruction set being compiled for, on the compiler's vector
 // extension: + - * / < > ?: work lane by lane, and a * b + c becomes one FMA (-ffp-contract=fast) where there is one.
 #ifndef SAM3_SIMD_VARIANT
@@ -52,8 +56,19 @@ SAM3_INLINE IntVec bits(Vec v) { return reinterpret_cast<IntVec>(v); }
 SAM3_INLINE Vec from_bits(IntVec v) { return reinterpret_cast<Vec>(v); }
 
 // A NaN in b is kept, one in a is not: the order of the operands matters.
+#if defined(__AVX512F__)  // with a full mask: GCC 12 warns about the undefined operand of the plain form
+SAM3_INLINE Vec max(Vec a, Vec b) { return _mm512_maskz_max_ps(0xFFFF, a, b); }
+SAM3_INLINE Vec min(Vec a, Vec b) { return _mm512_maskz_min_ps(0xFFFF, a, b); }
+#elif defined(__AVX__)
+SAM3_INLINE Vec max(Vec a, Vec b) { return _mm256_max_ps(a, b); }
+SAM3_INLINE Vec min(Vec a, Vec b) { return _mm256_min_ps(a, b); }
+#elif defined(__x86_64__)
+SAM3_INLINE Vec max(Vec a, Vec b) { return _mm_max_ps(a, b); }
+SAM3_INLINE Vec min(Vec a, Vec b) { return _mm_min_ps(a, b); }
+#else
 SAM3_INLINE Vec max(Vec a, Vec b) { return a > b ? a : b; }
 SAM3_INLINE Vec min(Vec a, Vec b) { return a < b ? a : b; }
+#endif
 SAM3_INLINE Vec abs(Vec v) { return from_bits(bits(v) & 0x7FFFFFFF); }
 SAM3_INLINE Vec copy_sign(Vec magnitude, Vec sign) {
     return from_bits((bits(magnitude) & 0x7FFFFFFF) | (bits(sign) & static_cast<int32_t>(0x80000000)));
@@ -69,9 +84,12 @@ SAM3_INLINE IntVec lane_indices() {
 template <int Distance>
 SAM3_INLINE Vec exchange(Vec v) {
 #if defined(__AVX512F__)
-    if constexpr (Distance == 8) return __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
-    if constexpr (Distance == 4) return __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
-    if constexpr (Distance == 2) return __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
+    if constexpr (Distance == 8)
+        return __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
+    if constexpr (Distance == 4)
+        return __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
+    if constexpr (Distance == 2)
+        return __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
     return __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
 #elif defined(__AVX__)
     if constexpr (Distance == 4) return __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3);

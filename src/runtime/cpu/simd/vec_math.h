@@ -10,9 +10,7 @@ namespace sam3::simd::SAM3_SIMD_VARIANT {
 constexpr float kRound = 12582912.0F;  // 1.5 * 2^23
 
 // 2^(biased - 127) from the low 8 bits of `biased`; 0 for biased = 0.
-SAM3_INLINE Vec power_of_two(IntVec biased) {
-    return reinterpret_cast<Vec>(reinterpret_cast<UintVec>(biased) << 23);
-}
+SAM3_INLINE Vec power_of_two(IntVec biased) { return reinterpret_cast<Vec>(reinterpret_cast<UintVec>(biased) << 23); }
 
 // 2^v for v <= 0, relative error below 2e-7; exactly 0 below about -126.5, so that no result is denormal.
 SAM3_INLINE Vec exp2_nonpositive(Vec v) {

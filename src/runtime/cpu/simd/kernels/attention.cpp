@@ -9,12 +9,12 @@ namespace sam3::simd::SAM3_SIMD_VARIANT {
 
 namespace {
 
-constexpr int kPanelVectors = kRegisters == 32 ? 4 : 2;      // columns of the product in registers, in vectors
+constexpr int kPanelVectors = kRegisters == 32 ? 4 : 2;  // columns of the product in registers, in vectors
 constexpr int64_t kPanel = kPanelVectors * kLanes;
-constexpr int64_t kRowGroup = 6;                             // rows of the product in registers
-constexpr int64_t kRowStep = 2;                              // the number of rows is rounded up to it
-constexpr int64_t kScoreStride = kKeyTile + 16;              // not a power of two: rows fall into different cache sets
-constexpr int64_t kChunkFloats = 4096;                       // of a packed operand, to stay in half a core's L1 cache
+constexpr int64_t kRowGroup = 6;                 // rows of the product in registers
+constexpr int64_t kRowStep = 2;                  // the number of rows is rounded up to it
+constexpr int64_t kScoreStride = kKeyTile + 16;  // not a power of two: rows fall into different cache sets
+constexpr int64_t kChunkFloats = 4096;           // of a packed operand, to stay in half a core's L1 cache
 constexpr float kLog2E = 1.44269504088896341F;
 
 static_assert(kKeyTile % kPanel == 0 && kQueryBlock % (2 * kRowGroup) == 0);
@@ -158,14 +158,14 @@ SAM3_INLINE void transpose_four(const float* const rows[4], int64_t n, float* ou
 
 // A thread's working memory for one block.
 struct Workspace {
-    float* q;             // [rows, head_size], scaled
-    float* scores;        // [rows, kScoreStride]
-    float* sums;          // [rows, value_stride], the weighted sums of the values
-    float* weights;       // [rows, kLanes], partial sums of the softmax's denominator
-    float* maxima;        // [rows]
-    float* corrections;   // [rows], factor for what was summed relative to the former maximum
-    float* bias_cols;     // [rows, cols_stride], in units of log2
-    int64_t rows;         // rounded up to kRowStep
+    float* q;            // [rows, head_size], scaled
+    float* scores;       // [rows, kScoreStride]
+    float* sums;         // [rows, value_stride], the weighted sums of the values
+    float* weights;      // [rows, kLanes], partial sums of the softmax's denominator
+    float* maxima;       // [rows]
+    float* corrections;  // [rows], factor for what was summed relative to the former maximum
+    float* bias_cols;    // [rows, cols_stride], in units of log2
+    int64_t rows;        // rounded up to kRowStep
     int64_t value_stride;
     int64_t cols_stride;
 };
@@ -305,7 +305,8 @@ void attention_sizes(AttentionSizes* sizes, int64_t keys, int64_t head_size, int
         round_up(kQueryBlock * (kScoreStride + value_stride + kLanes + 2 + cols_stride_of(grid_width) + head_size), 16);
 }
 
-// Panels of kPanel keys, each [head_size, keys of the panel]; the last one is only as wide as needed, padded with zeros.
+// Panels of kPanel keys, each [head_size, keys of the panel]; the last one is only as wide as needed, padded with
+// zeros.
 void pack_keys(float* packed, const TokenGrid& tokens, int64_t count, int64_t first, int64_t head_size) {
     const int64_t last = smaller(count, first + kKeyTile);
     TokenCursor cursor(tokens, first);
@@ -327,17 +328,17 @@ void pack_values(float* packed, const TokenGrid& tokens, int64_t count, int64_t 
     const Panels panels(value_size);
     const int64_t keys = smaller(kKeyTile, count - first);
     float* tile = packed + first * panels.vectors * kLanes;
-    TokenCursor cursor(tokens, first);
-    for (int64_t t = 0; t < keys; ++t) {
-        const float* row = tokens.base + cursor.next();
-        for (int64_t p = 0; p < panels.count; ++p) {
-            const int64_t width = panels.width(p) * kLanes;
-            const int64_t begin_column = panels.first(p) * kLanes;
-            float* out = tile + begin_column * keys + t * width;
+    for (int64_t p = 0; p < panels.count; ++p) {
+        const int64_t begin_column = panels.first(p) * kLanes;
+        const int64_t width = panels.width(p) * kLanes;
+        const int64_t real = smaller(width, value_size - begin_column);
+        float* out = tile + begin_column * keys;
+        TokenCursor cursor(tokens, first);
+        for (int64_t t = 0; t < keys; ++t, out += width) {
+            const float* row = tokens.base + cursor.next() + begin_column;
             int64_t d = 0;
-            for (; d + kLanes <= width && begin_column + d + kLanes <= value_size; d += kLanes)
-                store(out + d, load(row + begin_column + d));
-            for (; d < width; ++d) out[d] = begin_column + d < value_size ? row[begin_column + d] : 0.0F;
+            for (; d + kLanes <= real; d += kLanes) store(out + d, load(row + d));
+            for (; d < width; ++d) out[d] = d < real ? row[d] : 0.0F;
         }
     }
 }

@@ -6,61 +6,47 @@ namespace sam3::simd::SAM3_SIMD_VARIANT {
 
 namespace {
 
-constexpr int kPixels = 8;  // accumulated side by side, so that a weight is loaded once for all of them
+// Independent sums hide the latency of a multiply-add: of neighbouring pixels, which share the weights, or at the
+// image's edge, where each pixel sees another part of the kernel, of neighbouring channels.
+constexpr int kPixels = 8;
+constexpr int kEdgeVectors = 4;
 
-// Sums of `Pixels` neighbouring outputs over the kernel's columns [first, last), for the lanes at `channel`.
-template <int Pixels>
-SAM3_INLINE void convolve(const DepthwiseRow& row, int64_t x, int64_t first, int64_t last, int64_t channel,
-                          int64_t lanes, Vec (&sum)[Pixels]) {
+// Outputs of `Pixels` pixels and `Vectors` vectors of channels over the kernel's columns [first, last).
+// Whole: the vectors have all their lanes.
+template <int Pixels, int Vectors, bool Whole, Epilogue Activation>
+SAM3_INLINE void convolve(const DepthwiseRow& row, int64_t x, int64_t first, int64_t last, int64_t channel) {
+    const int64_t lanes = Whole ? kLanes : row.channels - channel;
+    const auto get = [&](const float* from) { return Whole ? load(from) : load_first(from, lanes); };
     const int64_t step = row.stride * row.channels;
+    Vec sum[Pixels][Vectors];
+    SAM3_UNROLL(Pixels, p, SAM3_UNROLL(Vectors, v, sum[p][v] = Vec{}));
     for (int64_t ky = 0; ky < row.kernel_h; ++ky) {
         const float* in = row.in + ky * row.in_stride + (x * row.stride - row.padding) * row.channels + channel;
         const float* weights = row.weights + ky * row.kernel_w * row.channels + channel;
         for (int64_t kx = first; kx < last; ++kx) {
-            const float* w = weights + kx * row.channels;
             const float* pixel = in + kx * row.channels;
-            if (lanes == kLanes) {
-                const Vec weight = load(w);
-                for (int p = 0; p < Pixels; ++p) sum[p] += weight * load(pixel + p * step);
-            } else {
-                const Vec weight = load_first(w, lanes);
-                for (int p = 0; p < Pixels; ++p) sum[p] += weight * load_first(pixel + p * step, lanes);
-            }
+            const float* tap = weights + kx * row.channels;
+            SAM3_UNROLL(Vectors, v, const Vec weight = get(tap + v * kLanes);
+                        SAM3_UNROLL(Pixels, p, sum[p][v] += weight * get(pixel + p * step + v * kLanes)));
         }
     }
+    SAM3_UNROLL(Vectors, v, const int64_t c = channel + v * kLanes;
+                const Vec bias = row.bias == nullptr ? Vec{} : get(row.bias + c);
+                SAM3_UNROLL(Pixels, p, const int64_t at = (x + p) * row.channels + c;
+                            Vec result = activate<Activation>(sum[p][v] + bias);
+                            if (row.residual != nullptr) result += get(row.residual + at);
+                            if (Whole) store(row.out + at, result); else store_first(row.out + at, result, lanes)));
 }
 
-template <Epilogue Activation>
-SAM3_INLINE void finish(const DepthwiseRow& row, int64_t x, int64_t channel, int64_t lanes, Vec v) {
-    const int64_t at = x * row.channels + channel;
-    if (row.bias != nullptr) v += load_first(row.bias + channel, lanes);
-    v = activate<Activation>(v);
-    if (row.residual != nullptr) v += load_first(row.residual + at, lanes);
-    store_first(row.out + at, v, lanes);
-}
-
-template <Epilogue Activation>
-SAM3_INLINE void finish_whole(const DepthwiseRow& row, int64_t x, int64_t channel, Vec v) {
-    const int64_t at = x * row.channels + channel;
-    if (row.bias != nullptr) v += load(row.bias + channel);
-    v = activate<Activation>(v);
-    if (row.residual != nullptr) v += load(row.residual + at);
-    store(row.out + at, v);
-}
-
-template <int Pixels, Epilogue Activation>
+template <int Pixels, int Vectors, Epilogue Activation>
 void pixels(const DepthwiseRow& row, int64_t x, int64_t first, int64_t last) {
     int64_t channel = 0;
-    for (; channel + kLanes <= row.channels; channel += kLanes) {
-        Vec sum[Pixels] = {};
-        convolve(row, x, first, last, channel, kLanes, sum);
-        for (int p = 0; p < Pixels; ++p) finish_whole<Activation>(row, x + p, channel, sum[p]);
-    }
-    if (channel < row.channels) {
-        Vec sum[Pixels] = {};
-        convolve(row, x, first, last, channel, row.channels - channel, sum);
-        for (int p = 0; p < Pixels; ++p) finish<Activation>(row, x + p, channel, row.channels - channel, sum[p]);
-    }
+    for (; channel + Vectors * kLanes <= row.channels; channel += Vectors * kLanes)
+        convolve<Pixels, Vectors, true, Activation>(row, x, first, last, channel);
+    if constexpr (Vectors > 1)
+        for (; channel + kLanes <= row.channels; channel += kLanes)
+            convolve<Pixels, 1, true, Activation>(row, x, first, last, channel);
+    if (channel < row.channels) convolve<Pixels, 1, false, Activation>(row, x, first, last, channel);
 }
 
 template <Epilogue Activation>
@@ -69,13 +55,13 @@ void whole_row(const DepthwiseRow& row) {
         const int64_t left = x * row.stride - row.padding;  // image column under the kernel's first one
         const int64_t right = left + (kPixels - 1) * row.stride + row.kernel_w;
         if (left >= 0 && right <= row.in_width && x + kPixels <= row.out_width) {
-            pixels<kPixels, Activation>(row, x, 0, row.kernel_w);
+            pixels<kPixels, 1, Activation>(row, x, 0, row.kernel_w);
             x += kPixels;
             continue;
         }
         const int64_t first = left < 0 ? -left : 0;
         const int64_t last = left + row.kernel_w > row.in_width ? row.in_width - left : row.kernel_w;
-        pixels<1, Activation>(row, x, first, last);
+        pixels<1, kEdgeVectors, Activation>(row, x, first, last);
         ++x;
     }
 }

@@ -12,21 +12,6 @@ constexpr int kTileVectors = kRegisters == 32 ? 4 : 2;
 constexpr int kTileRows = static_cast<int>(kGemmTileRows);
 constexpr int64_t kTileColumns = static_cast<int64_t>(kTileVectors) * kLanes;
 
-// Calls f with Index<0> ... Index<N - 1>: with constant indices an array of vectors stays in registers.
-template <int I>
-struct Index {
-    static constexpr int value = I;
-};
-template <int N, int I = 0, typename Function>
-SAM3_INLINE void unroll(const Function& f) {
-    if constexpr (I < N) {
-        f(Index<I>{});
-        unroll<N, I + 1>(f);
-    }
-}
-#define SAM3_UNROLL(count, index, ...) \
-    unroll<count>([&]<int index>(Index<index>) __attribute__((always_inline)) { __VA_ARGS__; })
-
 // to[Rows][kTileColumns] = a b + add, where add is like `to` or null.
 template <int Rows, int Vectors>
 void multiply_tile(const float* a, const float* b, int64_t depth, const float* add, float* to) {
@@ -73,17 +58,31 @@ Multiply multiply_for(int64_t rows, int64_t vectors) {
 // Where a panel's vectors land in a row of the output.
 struct Columns {
     int64_t offset[kTileVectors];
-    bool whole[kTileVectors];  // all lanes exist and lie side by side
+    int64_t lanes[kTileVectors];  // that exist; 0 beyond the panel
+    bool together[kTileVectors];  // the lanes lie side by side
+    Vec bias[kTileVectors];
 
     explicit Columns(const GemmPanel& panel) {
-        const GemmOutput& output = *panel.output;
+        const int64_t split = panel.output->split;
         for (int j = 0; j < kTileVectors; ++j) {
             const int64_t column = panel.column + j * kLanes;
-            offset[j] = column / output.split * output.split_stride + column % output.split;
-            whole[j] = (j + 1) * kLanes <= panel.columns && column % output.split + kLanes <= output.split;
+            const int64_t left = panel.columns - j * kLanes;
+            offset[j] = column / split * panel.output->split_stride + column % split;
+            lanes[j] = left < 0 ? 0 : (left < kLanes ? left : kLanes);
+            together[j] = column % split <= split - lanes[j];
+            bias[j] = panel.output->bias == nullptr ? Vec{} : load_first(panel.output->bias + column, lanes[j]);
         }
     }
 };
+
+// The rare vector that crosses from one of the output's segments into the next.
+void store_apart(const GemmOutput& o, int64_t column, int64_t lanes, Vec v, const float* residual, float* out) {
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+        const int64_t c = column + lane;
+        const int64_t at = c / o.split * o.split_stride + c % o.split;
+        out[at] = v[lane] + (residual != nullptr ? residual[at] : 0.0F);
+    }
+}
 
 template <Epilogue Activation>
 void finish_tile(const GemmPanel& panel, const Columns& columns, const float* tile, int64_t first_row, int64_t rows) {
@@ -93,22 +92,18 @@ void finish_tile(const GemmPanel& panel, const Columns& columns, const float* ti
         float* out = o.out + o.row_offsets[first_row + i];
         const float* residual = o.residual == nullptr ? nullptr : o.residual + o.residual_offsets[first_row + i];
         for (int64_t j = 0; j < vectors; ++j) {
-            const int64_t column = panel.column + j * kLanes;
-            const int64_t left = panel.columns - j * kLanes;
-            const int64_t lanes = left < kLanes ? left : kLanes;
-            Vec v = load(tile + i * kTileColumns + j * kLanes) * o.alpha;
-            if (o.bias != nullptr)
-                v += lanes == kLanes ? load(o.bias + column) : load_first(o.bias + column, lanes);
+            const int64_t lanes = columns.lanes[j];
+            const int64_t at = columns.offset[j];
+            Vec v = load(tile + i * kTileColumns + j * kLanes) * o.alpha + columns.bias[j];
             v = activate<Activation>(v);
-            if (columns.whole[j]) {
-                if (residual != nullptr) v += load(residual + columns.offset[j]);
-                store(out + columns.offset[j], v);
-                continue;
-            }
-            for (int64_t lane = 0; lane < lanes; ++lane) {
-                const int64_t c = column + lane;
-                const int64_t at = c / o.split * o.split_stride + c % o.split;
-                out[at] = v[lane] + (residual != nullptr ? residual[at] : 0.0F);
+            if (!columns.together[j]) {
+                store_apart(o, panel.column + j * kLanes, lanes, v, residual, out);
+            } else if (lanes == kLanes) {
+                if (residual != nullptr) v += load(residual + at);
+                store(out + at, v);
+            } else {
+                if (residual != nullptr) v += load_first(residual + at, lanes);
+                store_first(out + at, v, lanes);
             }
         }
     }
@@ -139,21 +134,29 @@ void prefetch_sums(const float* sums, int64_t rows) {
     for (int64_t i = 0; i < rows * kTileColumns; i += 16) __builtin_prefetch(sums + i);
 }
 
-// Turns rows into columns: lane l of rows[i] becomes lane i of rows[l]. Swaps ever smaller blocks.
+template <int... Lane>
+struct Lanes {};
+template <int Count, int... Lane>
+struct FirstLanes : FirstLanes<Count - 1, Count - 1, Lane...> {};
+template <int... Lane>
+struct FirstLanes<0, Lane...> {
+    using Type = Lanes<Lane...>;
+};
+
+// Exchanges the upper half of each 2 * Step lanes of `a` with the lower half of those of `b`.
+template <int Step, int... Lane>
+SAM3_INLINE void exchange(Vec& a, Vec& b, Lanes<Lane...>) {
+    const Vec low = __builtin_shufflevector(a, b, ((Lane & Step) != 0 ? Lane - Step + kLanes : Lane)...);
+    b = __builtin_shufflevector(a, b, ((Lane & Step) != 0 ? Lane + kLanes : Lane + Step)...);
+    a = low;
+}
+
+// Turns rows into columns, lane l of rows[i] becoming lane i of rows[l], by exchanging ever smaller blocks.
+template <int Step = kLanes / 2>
 SAM3_INLINE void transpose(Vec (&rows)[kLanes]) {
-    const IntVec lane = lane_indices();
-    for (int step = kLanes / 2; step > 0; step /= 2) {
-        const IntVec upper = (lane & step) != 0;
-        const IntVec low = upper ? lane - step + kLanes : lane;
-        const IntVec high = upper ? lane + kLanes : lane + step;
-        for (int i = 0; i < kLanes; ++i) {
-            if ((i & step) != 0) continue;
-            const Vec a = rows[i];
-            const Vec b = rows[i + step];
-            rows[i] = __builtin_shuffle(a, b, low);
-            rows[i + step] = __builtin_shuffle(a, b, high);
-        }
-    }
+    SAM3_UNROLL(kLanes, i,
+                if constexpr ((i & Step) == 0) exchange<Step>(rows[i], rows[i + Step], FirstLanes<kLanes>::Type()));
+    if constexpr (Step > 1) transpose<Step / 2>(rows);
 }
 
 }  // namespace
@@ -183,9 +186,9 @@ void gemm_pack_transposed(float* out, const float* in, int64_t in_stride, int64_
         if (c + kLanes <= columns) {
             for (; k + kLanes <= depth; k += kLanes) {
                 Vec rows[kLanes];
-                for (int i = 0; i < kLanes; ++i) rows[i] = load(in + (c + i) * in_stride + k);
+                SAM3_UNROLL(kLanes, i, rows[i] = load(in + (c + i) * in_stride + k));
                 transpose(rows);
-                for (int i = 0; i < kLanes; ++i) store(out + (k + i) * width + c, rows[i]);
+                SAM3_UNROLL(kLanes, i, store(out + (k + i) * width + c, rows[i]));
             }
         }
         for (; k < depth; ++k)

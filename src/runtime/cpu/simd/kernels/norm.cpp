@@ -23,7 +23,8 @@ SAM3_INLINE float sum_of(const float* x, int64_t n, Function f) {
 
 // Sums over the rows of up to Count vectors of channels that start at x.
 template <int Count>
-SAM3_INLINE void moments(float* mean, float* squares, const float* x, int64_t rows, int64_t stride, float inverse_rows) {
+SAM3_INLINE void moments(float* mean, float* squares, const float* x, int64_t rows, int64_t stride,
+                         float inverse_rows) {
     Vec sums[Count] = {};
     for (int64_t r = 0; r < rows; ++r)
 #pragma GCC unroll 4
@@ -51,10 +52,12 @@ void layer_norm(float* out, const float* x, const float* gamma, const float* bet
     const IntVec lanes = lane_indices();
     const float count = static_cast<float>(n);
     const float mean = sum_of(x, n, [](Vec v, int64_t) { return v; }) / count;
-    const float variance = sum_of(x, n, [=](Vec v, int64_t valid) {
-        const Vec difference = lanes < static_cast<int32_t>(valid) ? v - mean : Vec{};
-        return difference * difference;
-    }) / count;
+    const float variance = sum_of(x, n,
+                                  [=](Vec v, int64_t valid) {
+                                      const Vec difference = lanes < static_cast<int32_t>(valid) ? v - mean : Vec{};
+                                      return difference * difference;
+                                  }) /
+                           count;
     const float scale = 1.0F / __builtin_sqrtf(variance + eps);
     int64_t i = 0;
     for (; i + kLanes <= n; i += kLanes)

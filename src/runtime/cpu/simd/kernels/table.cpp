@@ -6,11 +6,9 @@
 namespace sam3::simd::SAM3_SIMD_VARIANT {
 
 extern const Table kTable;
-const Table kTable = {
-    SAM3_TEXT(SAM3_SIMD_VARIANT),
-    kLanes,
+const Table kTable = {SAM3_TEXT(SAM3_SIMD_VARIANT), kLanes,
 #define SAM3_SIMD_FUNCTION(name, parameters) name,
-    SAM3_FOR_EACH_SIMD_FUNCTION(SAM3_SIMD_FUNCTION)
+                      SAM3_FOR_EACH_SIMD_FUNCTION(SAM3_SIMD_FUNCTION)
 #undef SAM3_SIMD_FUNCTION
 };
 

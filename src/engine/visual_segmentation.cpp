@@ -1,0 +1,192 @@
+#include "engine/image_session.h"
+#include "engine/timing.h"
+#include "mask/components.h"
+#include "mask/upsample.h"
+#include "util/error.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+namespace sam3 {
+
+namespace {
+
+// Objects that run through the decoder together: more would only cost memory.
+constexpr size_t kObjectsPerBatch = 16;
+// Logits that stand for a mask given as pixels, as the tracker has it.
+constexpr float kMaskLogit = 10.0F;
+
+float sigmoid(float x) { return 1.0F / (1.0F + std::exp(-x)); }
+
+void check(const VisualQuery& query, int width, int height) {
+    const auto w = static_cast<float>(width);
+    const auto h = static_cast<float>(height);
+    for (const auto& point : query.points) {
+        if (!std::isfinite(point.x) || !std::isfinite(point.y))
+            fail("the point (", point.x, ", ", point.y, ") has a coordinate that is not a number");
+        if (point.x < 0 || point.y < 0 || point.x > w || point.y > h)
+            fail("the point (", point.x, ", ", point.y, ") lies outside the image of ", width, " x ", height, " pixels");
+    }
+    const bool has_mask = query.mask_logits.defined() || !query.mask.data.empty();
+    const bool positive = std::any_of(query.points.begin(), query.points.end(), [](const auto& p) { return p.positive; });
+    if (query.points.empty() && !query.box && !has_mask)
+        fail("there is nothing to segment: give a point, a box or a mask");
+    if (!positive && !query.box && !has_mask)
+        fail("all points are negative: add a positive point, a box or a mask that says which object is meant");
+    if (query.mask_logits.defined() && !query.mask.data.empty()) fail("give a mask or mask logits, not both");
+    if (!query.mask.data.empty() && (query.mask.width != width || query.mask.height != height))
+        fail("the mask is ", query.mask.width, " x ", query.mask.height, " pixels, but the image is ", width, " x ", height);
+    if (!query.box) return;
+    const Box& box = *query.box;
+    for (const float value : {box.x0, box.y0, box.x1, box.y1})
+        if (!std::isfinite(value)) fail("the box has a coordinate that is not a number");
+    if (box.x1 <= box.x0 || box.y1 <= box.y0)
+        fail("the box (", box.x0, ", ", box.y0, ", ", box.x1, ", ", box.y1, ") has no area: expected x0 < x1 and y0 < y1");
+    if (box.x1 <= 0 || box.y1 <= 0 || box.x0 >= w || box.y0 >= h)
+        fail("the box (", box.x0, ", ", box.y0, ", ", box.x1, ", ", box.y1, ") lies outside the image of ", width, " x ",
+             height, " pixels");
+}
+
+// Share of the pixels above +delta among those above -delta.
+float stability(const float* logits, int64_t count, float delta) {
+    int64_t inner = 0;
+    int64_t outer = 0;
+    for (int64_t i = 0; i < count; ++i) {
+        inner += logits[i] > delta ? 1 : 0;
+        outer += logits[i] > -delta ? 1 : 0;
+    }
+    return outer > 0 ? static_cast<float>(inner) / static_cast<float>(outer) : 1.0F;
+}
+
+// What one object's answer was made from, in the decoder's own order: [masks, h, w], [masks], [1].
+void trace_answer(Ops& ops, const SamMaskDecoder::Output& output, int64_t row, bool multimask, int64_t single) {
+    if (!ops.tracing()) return;
+    const int64_t first = multimask ? 1 : single;
+    const int64_t count = multimask ? output.masks.dim(1) - 1 : 1;
+    ops.trace("click.masks", output.masks.select(0, row).slice(0, first, count));
+    ops.trace("click.iou", output.iou.slice(0, row, 1).slice(1, first, count));
+    if (output.object_score) ops.trace("click.object", output.object_score.slice(0, row, 1));
+}
+
+}  // namespace
+
+const InteractiveFeatures& ImageSession::interactive_features(int image) {
+    if (interactive_features_.empty()) {
+        const Timing timing(seconds_["tracker_neck"]);
+        interactive_features_ = model_->network().interactive_features(ops_, trunk_);
+    }
+    return interactive_features_[static_cast<size_t>(image)];
+}
+
+// A mask of the image's size at the decoder's resolution; what lies outside the image is background.
+Tensor ImageSession::mask_to_logits(const Mask& mask, const ImageSize& size) {
+    const auto side = static_cast<int>(4 * trunk_.dim(1));
+    const auto fit = [&](int scaled) {
+        const auto input = static_cast<double>(model_->image_size());
+        return std::max<int64_t>(1, std::llround(static_cast<double>(scaled) * side / input));
+    };
+    Tensor pixels = Tensor::host({1, mask.height, mask.width, 1});
+    for (size_t i = 0; i < mask.data.size(); ++i) pixels.data<float>()[i] = mask.data[i] != 0 ? kMaskLogit : -kMaskLogit;
+    const Tensor small = ops_.download(ops_.resize(ops_.upload(pixels), fit(size.scaled_height), fit(size.scaled_width),
+                                                   Interpolation::bilinear, /*antialias=*/true));
+    Tensor logits = Tensor::host({side, side});
+    std::fill_n(logits.data<float>(), logits.numel(), -kMaskLogit);
+    for (int64_t y = 0; y < small.dim(1); ++y)
+        std::memcpy(logits.data<float>() + y * side, small.data<float>() + y * small.dim(2),
+                    static_cast<size_t>(small.dim(2)) * sizeof(float));
+    return logits;
+}
+
+InteractivePrompt ImageSession::interactive_prompt(const VisualQuery& query) {
+    const ImageSize& size = sizes_[static_cast<size_t>(query.image)];
+    const float sx = static_cast<float>(size.scaled_width) / static_cast<float>(size.width);
+    const float sy = static_cast<float>(size.scaled_height) / static_cast<float>(size.height);
+    InteractivePrompt prompt;
+    for (const auto& point : query.points) prompt.where.points.push_back({point.x * sx, point.y * sy, point.positive});
+    if (query.box)
+        prompt.where.box = VisualPrompt::Box{query.box->x0 * sx, query.box->y0 * sy, query.box->x1 * sx, query.box->y1 * sy};
+    prompt.mask_logits = query.mask.data.empty() ? query.mask_logits : mask_to_logits(query.mask, size);
+    return prompt;
+}
+
+// Logits at the decoder's resolution -> a mask of the image's size.
+Mask ImageSession::to_image(const Tensor& logits, const ImageSize& size) const {
+    const auto height = static_cast<int>(logits.dim(0));
+    const auto width = static_cast<int>(logits.dim(1));
+    const FloatMap map{logits.data<float>(), width, height};
+    const int threads = ops_.threads();
+    if (!model_->network().preprocessing().keep_aspect)
+        return upsample_mask(map, size.width, size.height, {.threads = threads});
+    // SAM 1: to the network's input first, where the padding is cut off.
+    const auto side = static_cast<int>(model_->image_size());
+    const std::vector<float> whole = upsample_bilinear(map, side, side, threads);
+    return upsample_mask({whole.data(), size.scaled_width, size.scaled_height, side}, size.width, size.height,
+                         {.threads = threads});
+}
+
+// masks [B, 1 + M, h, w], iou [B, 1 + M] and scores [B, 1] (or undefined) in host memory.
+VisualAnswer ImageSession::answer(const Tensor& masks, const Tensor& iou, const Tensor& scores, int64_t row,
+                                  const VisualQuery& query) const {
+    const int64_t count = masks.dim(1);
+    const int64_t pixels = masks.dim(2) * masks.dim(3);
+    const float* logits = masks.data<float>() + row * count * pixels;
+    const float* quality = iou.data<float>() + row * count;
+    std::vector<int64_t> best(static_cast<size_t>(count - 1));
+    std::iota(best.begin(), best.end(), 1);
+    std::stable_sort(best.begin(), best.end(), [&](int64_t a, int64_t b) { return quality[a] > quality[b]; });
+
+    const StabilityRule rule = model_->network().stability_rule();
+    std::vector<int64_t> chosen = best;
+    if (!query.multimask) {
+        const bool stable = !rule.active || stability(logits, pixels, rule.delta) >= rule.threshold;
+        chosen = {stable ? 0 : best.front()};
+    }
+    VisualAnswer result;
+    if (scores) result.object_score = sigmoid(scores.data<float>()[row]);
+    for (const int64_t i : chosen) {
+        VisualCandidate candidate;
+        candidate.iou = quality[i];
+        candidate.index = static_cast<int>(i);
+        candidate.logits = Tensor::host({masks.dim(2), masks.dim(3)});
+        std::memcpy(candidate.logits.raw(), logits + i * pixels, static_cast<size_t>(pixels) * sizeof(float));
+        candidate.mask = to_image(candidate.logits, sizes_[static_cast<size_t>(query.image)]);
+        result.candidates.push_back(std::move(candidate));
+    }
+    return result;
+}
+
+std::vector<VisualAnswer> ImageSession::segment(std::span<const VisualQuery> queries) {
+    if (!encoded()) fail("no image was encoded: encode one before segmenting");
+    const InteractiveHead& head = model_->interactive_head();
+    for (const VisualQuery& query : queries) {
+        if (query.image < 0 || query.image >= static_cast<int>(sizes_.size()))
+            fail("the prompt asks for image ", query.image, ", but ", sizes_.size(), " were encoded");
+        const ImageSize& size = sizes_[static_cast<size_t>(query.image)];
+        check(query, size.width, size.height);
+    }
+    std::vector<VisualAnswer> answers;
+    size_t start = 0;
+    while (start < queries.size()) {
+        size_t end = start;
+        while (end < queries.size() && end - start < kObjectsPerBatch && queries[end].image == queries[start].image) ++end;
+        const InteractiveFeatures& features = interactive_features(queries[start].image);
+        const Timing timing(seconds_["mask_decoder"]);
+        std::vector<InteractivePrompt> prompts;
+        for (size_t i = start; i < end; ++i) prompts.push_back(interactive_prompt(queries[i]));
+        const SamMaskDecoder::Output output = head.decode(ops_, features, prompts, model_->image_size());
+        const Tensor masks = ops_.download(output.masks);
+        const Tensor iou = ops_.download(output.iou);
+        const Tensor scores = output.object_score ? ops_.download(output.object_score) : Tensor();
+        for (size_t i = start; i < end; ++i) {
+            const auto row = static_cast<int64_t>(i - start);
+            answers.push_back(answer(masks, iou, scores, row, queries[i]));
+            trace_answer(ops_, output, row, queries[i].multimask, answers.back().candidates.front().index);
+        }
+        start = end;
+    }
+    return answers;
+}
+
+}  // namespace sam3
