@@ -16,12 +16,17 @@ struct Segmentation {
         float presence = 0;   // probability that the concept is there at all
         Mask semantic;        // empty unless asked for
     };
+    struct Candidate {
+        float quality = 0;  // predicted IoU with the true mask
+        Mask mask;
+    };
     struct Instance {
         std::string label;
         int prompt = 0;  // index in prompts
         float score = 0;
         float x0 = 0, y0 = 0, x1 = 0, y1 = 0;  // pixels
         Mask mask;
+        std::vector<Candidate> candidates{};  // other readings of the prompt, best first; empty unless asked for
     };
     std::string file;  // as given
     int width = 0, height = 0;

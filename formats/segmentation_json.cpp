@@ -27,13 +27,16 @@ std::string to_json(const Segmentation& segmentation) {
     }
     json["detections"] = Json::array();
     for (const Segmentation::Instance& instance : segmentation.instances) {
-        json["detections"].push_back({{"id", json["detections"].size()},
-                                      {"label", instance.label},
-                                      {"prompt", instance.prompt},
-                                      {"score", instance.score},
-                                      {"box", {instance.x0, instance.y0, instance.x1, instance.y1}},
-                                      {"area", mask_area(instance.mask)},
-                                      {"mask", mask_json(instance.mask)}});
+        Json item = {{"id", json["detections"].size()},
+                     {"label", instance.label},
+                     {"prompt", instance.prompt},
+                     {"score", instance.score},
+                     {"box", {instance.x0, instance.y0, instance.x1, instance.y1}},
+                     {"area", mask_area(instance.mask)},
+                     {"mask", mask_json(instance.mask)}};
+        for (const Segmentation::Candidate& candidate : instance.candidates)
+            item["candidates"].push_back({{"quality", candidate.quality}, {"mask", mask_json(candidate.mask)}});
+        json["detections"].push_back(std::move(item));
     }
     json["timings"] = Json::object();
     for (const auto& [step, seconds] : segmentation.seconds) json["timings"][step] = seconds;

@@ -1,3 +1,4 @@
+#include "clicks.h"
 #include "command.h"
 #include "engine/image_session.h"
 #include "formats/npy.h"
@@ -18,6 +19,8 @@ namespace {
 struct Options {
     std::string model, image, output, dump, behaviour;
     std::vector<std::string> texts, exemplars, negative_exemplars, points, negative_points, formats;
+    std::vector<ClickObject> objects;  // what --point, --neg-point, --box and --mask describe
+    bool multimask = false;
     float threshold = -1;  // below 0: the behaviour's default
     float nms = 1;
     std::string nms_on = "masks";
@@ -30,12 +33,16 @@ struct Options {
 
 const std::set<std::string> kFormats = {"json", "png", "overlay"};
 
+bool has_concept(const Options& options) {
+    return !(options.texts.empty() && options.exemplars.empty() && options.negative_exemplars.empty() && options.points.empty());
+}
+
 void check(const Options& options) {
     for (const std::string& format : options.formats)
         if (kFormats.count(format) == 0)
             throw UsageError(str("--format knows json, png and overlay, found '", printable(format), "'"));
-    if (options.texts.empty() && options.exemplars.empty() && options.negative_exemplars.empty() && options.points.empty())
-        throw UsageError("there is nothing to look for: give --text, --exemplar or both");
+    if (!has_concept(options) && options.objects.empty())
+        throw UsageError("there is nothing to look for: give --text, --exemplar, --point, --box or --mask");
     const bool files = std::any_of(options.formats.begin(), options.formats.end(),
                                    [](const std::string& format) { return format != "json"; });
     if (files && options.output.empty()) throw UsageError("--format png and overlay need --output DIR");
@@ -81,18 +88,118 @@ Ops::TraceSink dump_to(const std::string& folder, Ops& ops) {
     };
 }
 
-Segmentation collect(const Options& options, const Image& image, const std::vector<ConceptPrompt>& prompts,
-                     std::vector<ConceptResult>& results) {
-    Segmentation out;
-    out.file = options.image;
-    out.width = image.width;
-    out.height = image.height;
+void add_concepts(Segmentation& out, const std::vector<ConceptPrompt>& prompts, std::vector<ConceptResult>& results) {
     for (size_t i = 0; i < results.size(); ++i) {
         const std::string label = prompts[i].text.empty() ? "visual" : prompts[i].text;
         out.prompts.push_back({label, results[i].presence, std::move(results[i].semantic)});
         for (Detection& d : results[i].detections)
             out.instances.push_back({label, static_cast<int>(i), d.score, d.box.x0, d.box.y0, d.box.x1, d.box.y1, std::move(d.mask)});
     }
+}
+
+void take_answer(Segmentation::Instance& instance, VisualAnswer& answer, bool multimask) {
+    if (multimask)
+        for (const VisualCandidate& candidate : answer.candidates)
+            instance.candidates.push_back({candidate.iou, candidate.mask});
+    instance.mask = std::move(answer.candidates.front().mask);
+    const PixelBox bounds = mask_bounds(instance.mask);
+    instance.x0 = static_cast<float>(bounds.x0);
+    instance.y0 = static_cast<float>(bounds.y0);
+    instance.x1 = static_cast<float>(bounds.x1);
+    instance.y1 = static_cast<float>(bounds.y1);
+}
+
+// Objects that were pointed at, without a concept: one instance each.
+void add_objects(Segmentation& out, const std::vector<VisualQuery>& queries, ImageSession& session) {
+    std::vector<VisualAnswer> answers = session.segment(queries);
+    for (size_t i = 0; i < answers.size(); ++i) {
+        Segmentation::Instance instance;
+        instance.label = "object " + std::to_string(i);
+        instance.prompt = static_cast<int>(out.prompts.size());
+        instance.score = answers[i].candidates.front().iou;
+        out.prompts.push_back({instance.label, answers[i].object_score, {}});
+        take_answer(instance, answers[i], queries[i].multimask);
+        out.instances.push_back(std::move(instance));
+    }
+}
+
+bool contains(const Mask& mask, const VisualQuery& query) {
+    for (const auto& point : query.points) {
+        if (!point.positive) continue;
+        const int x = std::clamp(static_cast<int>(point.x), 0, mask.width - 1);
+        const int y = std::clamp(static_cast<int>(point.y), 0, mask.height - 1);
+        if (mask.at(x, y) != 0) return true;
+    }
+    return false;
+}
+
+// The found instance that a click or box means: under a positive click, else the one with the most similar box.
+Detection* meant_by(const VisualQuery& query, std::vector<ConceptResult>& results) {
+    Detection* best = nullptr;
+    float overlap = 0;
+    for (ConceptResult& result : results) {
+        for (Detection& detection : result.detections) {
+            if (contains(detection.mask, query)) return &detection;
+            const float iou = query.box ? box_iou(*query.box, detection.box) : 0.0F;
+            if (iou > overlap) {
+                overlap = iou;
+                best = &detection;
+            }
+        }
+    }
+    return best;
+}
+
+// Clicks after a concept correct the instance that they are on.
+void refine(std::vector<ConceptResult>& results, const std::vector<VisualQuery>& queries, ImageSession& session) {
+    for (VisualQuery query : queries) {
+        Detection* detection = meant_by(query, results);
+        if (detection == nullptr)
+            fail("none of the instances that were found lies under the click or box: lower --threshold or leave --text out");
+        if (!query.mask_logits && query.mask.data.empty()) query.mask_logits = session.ops().contiguous(detection->logits);
+        query.multimask = false;
+        VisualAnswer answer = session.segment({&query, 1}).front();
+        detection->mask = std::move(answer.candidates.front().mask);
+        const PixelBox bounds = mask_bounds(detection->mask);
+        detection->box = {static_cast<float>(bounds.x0), static_cast<float>(bounds.y0), static_cast<float>(bounds.x1),
+                          static_cast<float>(bounds.y1)};
+    }
+}
+
+// Three readings of every found instance, from the interactive head.
+void add_candidates(Segmentation& out, const std::vector<VisualQuery>& queries, ImageSession& session) {
+    const std::vector<VisualAnswer> answers = session.segment(queries);
+    for (size_t i = 0; i < answers.size(); ++i)
+        for (const VisualCandidate& candidate : answers[i].candidates)
+            out.instances[i].candidates.push_back({candidate.iou, candidate.mask});
+}
+
+std::vector<VisualQuery> candidate_queries(const std::vector<ConceptResult>& results) {
+    std::vector<VisualQuery> queries;
+    for (const ConceptResult& result : results) {
+        for (const Detection& detection : result.detections) {
+            VisualQuery query;
+            query.box = detection.box;
+            query.mask_logits = detection.logits;
+            query.multimask = true;
+            queries.push_back(std::move(query));
+        }
+    }
+    return queries;
+}
+
+Segmentation find(const Options& options, const std::vector<ConceptPrompt>& prompts,
+                  const std::vector<VisualQuery>& queries, ImageSession& session) {
+    Segmentation out;
+    if (!has_concept(options)) {
+        add_objects(out, queries, session);
+        return out;
+    }
+    std::vector<ConceptResult> results = session.segment(prompts);
+    if (!queries.empty()) refine(results, queries, session);
+    const std::vector<VisualQuery> more = options.multimask ? candidate_queries(results) : std::vector<VisualQuery>();
+    add_concepts(out, prompts, results);
+    add_candidates(out, more, session);
     return out;
 }
 
@@ -142,28 +249,34 @@ void print_table(const Segmentation& segmentation) {
     }
 }
 
-void run(const Options& options) {
+void run(Options& options) {
     check(options);
-    const std::vector<ConceptPrompt> early = prompts_of(options, 0.5F);  // wrong numbers are found before the long work
+    prompts_of(options, 0.5F);  // wrong numbers are found before the long work
     Status status(options.quiet);
     status.show("reading " + options.image);
     const Image image = read_image(options.image);
+    std::vector<VisualQuery> queries;
+    for (ClickObject& object : options.objects) {
+        load_mask(object);
+        object.query.multimask = options.multimask;
+        queries.push_back(std::move(object.query));
+    }
     status.show("loading " + options.model);
-    LoadOptions load;
-    load.path = options.model;
-    load.behaviour = options.behaviour;
-    load.image_size = options.image_size;
-    const std::shared_ptr<const Model> model = Model::load(load);
+    const std::shared_ptr<const Model> model =
+        Model::load({.path = options.model, .behaviour = options.behaviour, .image_size = options.image_size});
+    if (has_concept(options)) model->detector();
+    if (!queries.empty() || options.multimask) model->interactive_head();
     const float threshold = options.threshold >= 0 ? options.threshold : model->behaviour().threshold;
-    const std::vector<ConceptPrompt> prompts = prompts_of(options, threshold);
 
     ImageSession session(model, options.threads);
     if (!options.dump.empty()) session.ops().set_trace(dump_to(options.dump, session.ops()));
     status.show("encoding the image");
     session.encode({&image, 1});
-    status.show("looking for " + std::to_string(prompts.size()) + (prompts.size() == 1 ? " concept" : " concepts"));
-    std::vector<ConceptResult> results = session.segment(prompts);
-    Segmentation segmentation = collect(options, image, prompts, results);
+    status.show("segmenting");
+    Segmentation segmentation = find(options, prompts_of(options, threshold), queries, session);
+    segmentation.file = options.image;
+    segmentation.width = image.width;
+    segmentation.height = image.height;
     segmentation.seconds = session.seconds();
     status.clear();
 
@@ -178,6 +291,7 @@ void run(const Options& options) {
 
 void add_segment(CLI::App& program, Action& chosen) {
     auto options = std::make_shared<Options>();
+    auto clicks = std::make_shared<ClickOptions>();
     CLI::App* command = program.add_subcommand("segment", "Find and outline objects in an image");
     command->add_option("-m,--model", options->model, "Model: a Hugging Face folder, .safetensors or .gguf file")->required();
     command->add_option("-i,--image", options->image, "JPEG, PNG or WebP file")->required();
@@ -188,6 +302,8 @@ void add_segment(CLI::App& program, Action& chosen) {
     command->add_option("--neg-exemplar", options->negative_exemplars, "X0,Y0,X1,Y1: box around what it is not")->expected(1)->take_all();
     command->add_option("--exemplar-point", options->points, "X,Y on an example (files with the point weights)")->expected(1)->take_all();
     command->add_option("--neg-exemplar-point", options->negative_points, "X,Y on what it is not")->expected(1)->take_all();
+    clicks->add_to(*command);
+    command->add_flag("--multimask", options->multimask, "Also give the three candidate masks of each object, best first");
     command->add_option("--threshold", options->threshold, "Keep scores above this (default: the model's, 0.5 or 0.3)")
         ->check(CLI::Range(0.0, 1.0));
     command->add_option("--nms", options->nms, "Drop the weaker of two instances that overlap more than this IoU (default: keep all)")
@@ -210,9 +326,14 @@ void add_segment(CLI::App& program, Action& chosen) {
         "Examples:\n"
         "  sam3 segment -m sam3 -i photo.jpg -t \"red car\" -t wheel -o out -f json,overlay\n"
         "  sam3 segment -m sam3 -i photo.jpg --exemplar 120,80,260,190 -f json | jq .detections[].score\n"
+        "  sam3 segment -m sam3 -i photo.jpg --point 210,130 --neg-point 40,40 --object --box 300,80,420,200 -o out -f png\n"
+        "  sam3 segment -m sam3 -i photo.jpg -t wheel --point 210,130 -o out -f overlay   # find, then correct by a click\n"
         "Without --output the result is printed: a table, or JSON with --format json.");
-    command->callback([options, &chosen] {
-        chosen = [options] { run(*options); };
+    command->callback([options, clicks, &chosen] {
+        chosen = [options, clicks] {
+            if (clicks->given()) options->objects = clicks->objects();
+            run(*options);
+        };
     });
 }
 

@@ -220,7 +220,10 @@ ConceptResult ImageSession::read_out(const Sam3Detector::Output& output, int64_t
             if (kept.size() > limit) kept.resize(limit);
         }
         result.detections = pick(found, kept);
-        for (size_t i = 0; i < kept.size(); ++i) result.detections[i].mask = upsample(masks, kept[i], size);
+        for (size_t i = 0; i < kept.size(); ++i) {
+            result.detections[i].mask = upsample(masks, kept[i], size);
+            result.detections[i].logits = masks.select(0, 0).select(0, kept[i]);
+        }
     }
     if (options.semantic)
         result.semantic = upsample(ops_.download(model_->detector().semantic(ops_, output.pixels.slice(0, row, 1))), 0, size);

@@ -39,7 +39,8 @@ struct Detection {
     float score = 0;
     Box box;
     Mask mask;
-    int query = 0;  // which of the decoder's queries
+    int query = 0;     // which of the decoder's queries
+    Tensor logits{};  // host [h, w] at the network's resolution; may go into a VisualQuery to correct the mask
 };
 
 struct ConceptResult {

@@ -41,11 +41,12 @@ PromptEncoder::Tokens PromptEncoder::encode(Ops& ops, const std::vector<VisualPr
     const int64_t c = config_.hidden_size;
     const auto side = static_cast<float>(image_size);
     const auto batch = static_cast<int64_t>(prompts.size());
-    const auto has_empty_point = [&](const VisualPrompt& prompt) {
-        return config_.box_padding_point || (!prompt.box && !prompt.points.empty());
+    const auto empty_points = [&](const VisualPrompt& prompt) {
+        if (prompt.box) return config_.box_padding_point ? 1 : 0;
+        return prompt.points.empty() ? config_.empty_points : 1;
     };
     const auto count = [&](const VisualPrompt& prompt) {
-        return static_cast<int64_t>(prompt.points.size()) + (prompt.box ? 2 : 0) + (has_empty_point(prompt) ? 1 : 0);
+        return static_cast<int64_t>(prompt.points.size()) + (prompt.box ? 2 : 0) + empty_points(prompt);
     };
     int64_t longest = 0;
     for (const VisualPrompt& prompt : prompts) longest = std::max(longest, count(prompt));
@@ -65,16 +66,13 @@ PromptEncoder::Tokens PromptEncoder::encode(Ops& ops, const std::vector<VisualPr
             for (int64_t i = 0; i < c; ++i) out[i] += embedding[i];
             out += c;
         };
-        const auto add_empty = [&] {
-            std::memcpy(out, not_a_point_.raw(), static_cast<size_t>(c) * sizeof(float));
-            out += c;
-        };
         for (const VisualPrompt::Point& point : prompt.points) add(point.x, point.y, point.positive ? 1 : 0);
         if (prompt.box) {
             add(prompt.box->x0, prompt.box->y0, 2);
             add(prompt.box->x1, prompt.box->y1, 3);
         }
-        if (has_empty_point(prompt)) add_empty();
+        for (int i = 0; i < empty_points(prompt); ++i, out += c)
+            std::memcpy(out, not_a_point_.raw(), static_cast<size_t>(c) * sizeof(float));
         std::fill_n(mask.data<uint8_t>() + b * longest, count(prompt), uint8_t{1});
         ragged = ragged || count(prompt) != longest;
     }

@@ -11,7 +11,8 @@ namespace sam3 {
 struct PromptEncoderConfig {
     int64_t hidden_size = 256;
     int64_t mask_channels = 16;
-    bool box_padding_point = true;  // SAM 2 and 3 append an empty point to any prompt, SAM 1 to points without a box
+    bool box_padding_point = true;  // SAM 2 and 3 append an empty point to a box, SAM 1 does not
+    int empty_points = 2;           // that stand for a prompt with neither points nor box; SAM 1 has none
     float norm_eps = 1e-6F;
     Activation activation = Activation::gelu;
 };
@@ -41,7 +42,7 @@ public:
     PromptEncoder() = default;
     PromptEncoder(const nn::LoadContext& context, const Scope& scope, const PromptEncoderConfig& config);
 
-    // Points, box corners and the empty point that ends the list; padded to the longest of the batch. T may be 0.
+    // Points, box corners and the empty points that the family adds; padded to the longest of the batch. T may be 0.
     Tokens encode(Ops& ops, const std::vector<VisualPrompt>& prompts, int64_t image_size) const;
     // Low-resolution mask logits [B, 4H, 4W, 1] -> [B, H*W, C]
     Tensor encode_masks(Ops& ops, const Tensor& masks) const;

@@ -31,7 +31,7 @@ struct Sam1VisionConfig {
 
 struct Sam1Config {
     Sam1VisionConfig vision;
-    PromptEncoderConfig prompt{.box_padding_point = false};
+    PromptEncoderConfig prompt{.box_padding_point = false, .empty_points = 0};
     // Meta's layers normalise with 1e-5, transformers' with their config's 1e-6.
     SamMaskDecoderConfig decoder{
         .transformer = {}, .high_resolution = false, .object_score = false, .iou_sigmoid = false};

@@ -12,7 +12,7 @@ namespace sam3 {
 
 namespace {
 
-constexpr size_t kListed = 10;  // of each kind of problem
+constexpr size_t kListed = 10;                   // of each kind of problem
 constexpr int64_t kMaxZeros = int64_t{1} << 28;  // values; SAM 3's largest tensor has 2^26
 
 template <typename Items, typename Describe>

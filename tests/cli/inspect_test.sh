@@ -62,5 +62,6 @@ test_check_says_that_a_strange_file_is_no_model() {
     safetensors model.safetensors "$two_tensors" 32
     run 0 inspect model.safetensors --check
     has stdout "missing"
-    has stdout "does not look like"
+    has stdout "not recognised"
+    grep -qE "^missing +model\.safetensors: " stdout || fail "no sentence about the file"
 }

@@ -91,7 +91,9 @@ TEST_P(InteractiveParity, EveryStageEqualsTheReference) {
         }
     }
     EXPECT_LE(golden_->error("prompt.sparse", traced("prompt.sparse")), kTolerance);
-    if (golden_->has("input_mask")) EXPECT_LE(golden_->error("prompt.dense", traced("prompt.dense")), kTolerance);
+    if (golden_->has("input_mask")) {
+        EXPECT_LE(golden_->error("prompt.dense", traced("prompt.dense")), kTolerance);
+    }
     EXPECT_LE(golden_->error("result.low_res", traced("click.masks")), kTolerance);
     EXPECT_LE(golden_->error("result.iou", traced("click.iou")), kTolerance);
     EXPECT_LE(golden_->error("tracker.object_score", traced("click.object")), kTolerance);

@@ -4,8 +4,8 @@
 #include "weights/codecs.h"
 #include "weights/edit_distance.h"
 
-#include <numeric>
 #include <sys/resource.h>
+#include <numeric>
 
 namespace sam3::test {
 namespace {
@@ -223,7 +223,9 @@ TEST(Binder, AbsurdExpectationsCostNoMemory) {
         EXPECT_THROW(loader.finish("the test"), Error);
     }
     WeightLoader loader(file);
-    expect_contains(error_of([&] { loader.root().tensor("w", {int64_t{1} << 40, int64_t{1} << 40}); }),
+    expect_contains(error_of([&] {
+                        loader.root().tensor("w", {int64_t{1} << 40, int64_t{1} << 40});
+                    }),
                     "w [1099511627776");
     expect_contains(error_of([&] { WeightLoader(file).root().tensor("a", {-1, 4}); }), "[-1, 4]");
 }

@@ -48,11 +48,21 @@ def generator_for(name, seed):
     return torch.Generator().manual_seed(zlib.crc32(f"{seed}:{name}".encode()))
 
 
+def branch_gain(name, config):
+    """Deep stacks get weaker residual branches: the ViT's sum must not grow, the decoder's queries not become alike."""
+    if "o_proj" not in name and "fc2" not in name:
+        return 1.0
+    if "backbone.layers" in name:
+        return 2.0 / math.sqrt(config.vision_config.backbone_config.num_hidden_layers)
+    if "detr_decoder.layers" in name:
+        return min(1.0, (3.0 / config.detr_decoder_config.num_layers) ** 2)
+    return 1.0
+
+
 @torch.no_grad()
 def randomize(model, seed, half):
     """Fills every parameter and buffer so that activations stay of order 1. `half` rounds the values to f16."""
     modules = dict(model.named_modules())
-    depth = model.config.detector_config.vision_config.backbone_config.num_hidden_layers
     for name, value in model.state_dict().items():
         if not value.is_floating_point():
             continue
@@ -65,11 +75,12 @@ def randomize(model, seed, half):
             value.mul_(0.2).add_(1.0 if leaf == "weight" else 0.0)
         elif leaf == "bias":
             value.mul_(0.2 * lookup(GAIN, name, 1.0))
+            if "detr_decoder" in name:
+                value.mul_(branch_gain(name, model.config.detector_config))
         elif isinstance(module, (nn.Linear, nn.Conv2d, nn.ConvTranspose2d)):
             # kernel == stride in every transposed convolution here: one tap an output pixel
             fan_in = value.shape[0] if isinstance(module, nn.ConvTranspose2d) else value[0].numel()
-            residual = "backbone.layers" in name and ("o_proj" in name or "fc2" in name)
-            value.mul_(lookup(GAIN, name, 1.0) / math.sqrt(fan_in) / (math.sqrt(depth / 4) if residual else 1.0))
+            value.mul_(lookup(GAIN, name, 1.0) * branch_gain(name, model.config.detector_config) / math.sqrt(fan_in))
         else:
             value.mul_(lookup(EMBEDDING_STD, name, 0.3))
     tracker = model.tracker_model

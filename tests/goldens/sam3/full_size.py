@@ -37,10 +37,11 @@ def calibrate_small(model, tokenizer):
     twin.load_state_dict(model.detector_model.state_dict(), assign=True)
     size = {"height": CALIBRATION_SIZE, "width": CALIBRATION_SIZE}
     processor = Sam3Processor(Sam3ImageProcessor(size=size), tokenizer)
-    picture = synthetic_image(480, 640, seed=100)
     probes = []
-    for text in ("truck", "a dog", "wheel"):
-        inputs = processor(images=picture, text=text, return_tensors="pt")
+    for i, text in enumerate(("truck", "a dog", "wheel", "person in a red coat", "tree", "visual")):
+        boxes = [[[100, 100, 300, 400]]] if text == "visual" else None
+        inputs = processor(images=synthetic_image(480, 640, seed=100 + i), text=text, input_boxes=boxes,
+                           return_tensors="pt")
         inputs.pop("original_sizes")
         probes.append(inputs)
     calibrate(twin, probes)

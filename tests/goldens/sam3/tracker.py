@@ -170,6 +170,9 @@ def make(folder):
     low = answer.pred_masks[:, 0, best:best + 1].clone()
     maker.run("mask", mask=low, multimask=False)
     maker.run("refine", points=[[[65.0, 48.0], [20.0, 20.0]]], labels=[[1, 0]], mask=low, multimask=False)
+    for module in maker.model.vision_encoder.backbone.modules():  # Meta's ViT normalises with 1e-5
+        if isinstance(module, torch.nn.LayerNorm):
+            module.eps = 1e-5
     maker.image(official=True)
     maker.run("official-point", points=[[[65.0, 48.0]]], labels=[[1]], multimask=True, official=True)
 

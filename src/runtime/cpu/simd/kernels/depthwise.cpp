@@ -1,6 +1,7 @@
 #include "runtime/cpu/simd/epilogue.h"
 #include "runtime/cpu/simd/gemm.h"
 #include "runtime/cpu/simd/kernels/functions.h"
+#include "runtime/cpu/simd/unroll.h"
 
 namespace sam3::simd::SAM3_SIMD_VARIANT {
 
