@@ -1,5 +1,6 @@
-# The public library: `sam3` holds the objects of every layer in one static or shared library (BUILD_SHARED_LIBS), so
-# that a program links one file. The layers themselves stay static libraries for the project's own programs and tests.
+# The public library, libsam3: the objects of every layer in one static or shared library (BUILD_SHARED_LIBS), so that a
+# program links one file. The layers themselves stay static libraries for the project's own programs and tests. Neither
+# library nor program has a target called sam3: in a build folder that name is the program's file.
 option(BUILD_SHARED_LIBS "Build libsam3 as a shared library" OFF)
 
 file(GLOB api_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/api/*.cpp)
@@ -34,24 +35,24 @@ foreach(folder IN LISTS folders)
   list(APPEND layers ${below})
 endforeach()
 
-add_library(sam3)
-add_library(sam3::sam3 ALIAS sam3)
+add_library(sam3_library)
+add_library(sam3::sam3 ALIAS sam3_library)
 set(externals)
 foreach(layer IN LISTS layers)
-  target_sources(sam3 PRIVATE $<TARGET_OBJECTS:${layer}>)
+  target_sources(sam3_library PRIVATE $<TARGET_OBJECTS:${layer}>)
   get_target_property(links ${layer} LINK_LIBRARIES)
   foreach(link IN LISTS links)
     # nlohmann_json is headers only and stays inside the .cpp files.
-    if(TARGET ${link} AND NOT link MATCHES "^(sam3_|nlohmann_json::)")
+    if(link MATCHES "^[A-Za-z0-9_]+::" AND NOT link MATCHES "^nlohmann_json::")
       list(APPEND externals ${link})
     endif()
   endforeach()
 endforeach()
 list(REMOVE_DUPLICATES externals)
-target_include_directories(sam3 INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
-                                          $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-target_link_libraries(sam3 PRIVATE ${externals})
-set_target_properties(sam3 PROPERTIES LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION} SOVERSION 0)
+target_include_directories(sam3_library INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                                                  $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+set_target_properties(sam3_library PROPERTIES OUTPUT_NAME sam3 EXPORT_NAME sam3 LINKER_LANGUAGE CXX
+                                              VERSION ${PROJECT_VERSION} SOVERSION 0)
 
 # How the user of an installed static library finds each of these again, in CMake and in pkg-config.
 set(SAM3_FIND_DEPENDENCIES)
@@ -65,16 +66,20 @@ foreach(external IN LISTS externals)
     string(APPEND SAM3_FIND_DEPENDENCIES "find_dependency(dnnl)\n")
     list(APPEND SAM3_PC_LIBS -ldnnl)
   elseif(external STREQUAL "ZLIB::ZLIB")
+    find_package(ZLIB REQUIRED)  # found by a layer, but imported targets are known only below the folder that found them
     string(APPEND SAM3_FIND_DEPENDENCIES "find_dependency(ZLIB)\n")
     list(APPEND SAM3_PC_REQUIRES zlib)
   elseif(external STREQUAL "Threads::Threads")
+    find_package(Threads REQUIRED)
     string(APPEND SAM3_FIND_DEPENDENCIES "find_dependency(Threads)\n")
-  elseif(external STREQUAL "${CMAKE_DL_LIBS}")
-    list(APPEND SAM3_PC_LIBS -l${external})
-  elseif(external MATCHES "^PkgConfig::(.+)$" AND DEFINED CACHE{__pkg_config_arguments_${CMAKE_MATCH_1}})
+  elseif(external MATCHES "^PkgConfig::(.+)$")
     set(prefix ${CMAKE_MATCH_1})
-    set(modules $CACHE{__pkg_config_arguments_${prefix}})
+    set(modules $CACHE{__pkg_config_arguments_${prefix}})  # what the layer asked for
+    if(NOT modules)
+      message(FATAL_ERROR "A layer links ${external}, but CMake does not say which modules that is.")
+    endif()
     list(REMOVE_ITEM modules REQUIRED QUIET IMPORTED_TARGET GLOBAL)
+    pkg_check_modules(${prefix} REQUIRED IMPORTED_TARGET ${modules})
     list(JOIN modules " " modules_text)
     string(APPEND SAM3_FIND_DEPENDENCIES
            "find_dependency(PkgConfig)\npkg_check_modules(${prefix} REQUIRED IMPORTED_TARGET ${modules_text})\n")
@@ -83,6 +88,7 @@ foreach(external IN LISTS externals)
     message(FATAL_ERROR "A layer links ${external}: say in cmake/library.cmake how an installed sam3 finds it.")
   endif()
 endforeach()
+target_link_libraries(sam3_library PRIVATE ${externals})
 list(REMOVE_DUPLICATES SAM3_PC_REQUIRES)
 list(REMOVE_DUPLICATES SAM3_PC_LIBS)
 list(JOIN SAM3_PC_REQUIRES " " SAM3_PC_REQUIRES)
