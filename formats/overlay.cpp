@@ -11,7 +11,8 @@ namespace sam3 {
 Image draw_overlay(const Image& image, const Segmentation& segmentation) {
     Image out = image;
     // Line width and letters grow with the picture, so that they are seen on a photograph and fit a thumbnail.
-    const float unit = std::max(1.0F, std::sqrt(static_cast<float>(out.width) * static_cast<float>(out.height)) / 480.0F);
+    const float unit =
+        std::max(1.0F, std::sqrt(static_cast<float>(out.width) * static_cast<float>(out.height)) / 480.0F);
     const auto color = [](size_t i) { return palette_color(static_cast<int>(i)); };
     for (size_t i = 0; i < segmentation.instances.size(); ++i)
         blend_mask(out, segmentation.instances[i].mask.data, color(i));
@@ -23,7 +24,8 @@ Image draw_overlay(const Image& image, const Segmentation& segmentation) {
         char score[16];
         std::snprintf(score, sizeof score, " %.2f", static_cast<double>(instance.score));
         const float scale = std::max(1.0F, unit);
-        draw_label(out, instance.x0, instance.y0 - text_height(scale) - 4.0F * scale, instance.label + score, color(i), scale);
+        draw_label(out, instance.x0, instance.y0 - text_height(scale) - 4.0F * scale, instance.label + score, color(i),
+                   scale);
     }
     return out;
 }

@@ -12,9 +12,9 @@ namespace sam3 {
 // What was found on one image, independent of the model that found it: the input of every writer in this folder.
 struct Segmentation {
     struct Prompt {
-        std::string label;    // the phrase, or "visual" for exemplars alone
-        float presence = 0;   // probability that the concept is there at all
-        Mask semantic;        // empty unless asked for
+        std::string label;   // the phrase, or "visual" for exemplars alone
+        float presence = 0;  // probability that the concept is there at all
+        Mask semantic;       // empty unless asked for
     };
     struct Candidate {
         float quality = 0;  // predicted IoU with the true mask

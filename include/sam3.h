@@ -78,26 +78,36 @@ struct sam3_result {
 };
 
 struct sam3_params {
-    std::string model_path;   // a Hugging Face folder, .safetensors or .gguf file; recognised by content
-    int n_threads = 4;        // CPU threads; never changes a result
-    bool use_gpu = true;      // use a GPU where this build and the machine have one
-    int seed = 42;            // kept for compatibility; nothing here is random
-    std::string behaviour;    // "official" or "hf": whose post-processing to follow; empty: the model's own
-    int image_size = 0;       // side in pixels that images are scaled to; 0: the model's own
+    std::string model_path;  // a Hugging Face folder, .safetensors or .gguf file; recognised by content
+    int n_threads = 4;       // CPU threads; never changes a result
+    bool use_gpu = true;     // use a GPU where this build and the machine have one
+    int seed = 42;           // kept for compatibility; nothing here is random
+    std::string behaviour;   // "official" or "hf": whose post-processing to follow; empty: the model's own
+    int image_size = 0;      // side in pixels that images are scaled to; 0: the model's own
 };
 
 // Promptable concept segmentation: find every instance of a concept.
 struct sam3_pcs_params {
-    std::string text_prompt;               // noun phrase, e.g. "red car"; may be empty when there are exemplars
-    std::vector<sam3_box> pos_exemplars;   // boxes around instances of the concept
-    std::vector<sam3_box> neg_exemplars;   // boxes around what it is not
-    float score_threshold = 0.5f;          // detections with a higher score are returned
-    float nms_threshold = 0.1f;            // mask IoU above which the weaker of two goes; 1 or more: keep all
-    std::vector<sam3_point> pos_points;    // points on instances (models whose file has the point weights)
+    std::string text_prompt;              // noun phrase, e.g. "red car"; may be empty when there are exemplars
+    std::vector<sam3_box> pos_exemplars;  // boxes around instances of the concept
+    std::vector<sam3_box> neg_exemplars;  // boxes around what it is not
+    float score_threshold = 0.5f;         // detections with a higher score are returned
+    float nms_threshold = 0.1f;           // mask IoU above which the weaker of two goes; 1 or more: keep all
+    std::vector<sam3_point> pos_points;   // points on instances (models whose file has the point weights)
     std::vector<sam3_point> neg_points;
-    int max_detections = 0;                // keep only the best so many; 0: all
-    bool semantic = false;                 // also fill sam3_result::semantic
-    int image_index = 0;                   // which image of sam3_encode_images
+    int max_detections = 0;  // keep only the best so many; 0: all
+    bool semantic = false;   // also fill sam3_result::semantic
+    int image_index = 0;     // which image of sam3_encode_images
+};
+
+// Promptable visual segmentation: the one object that is pointed at.
+struct sam3_pvs_params {
+    std::vector<sam3_point> pos_points;  // on the object
+    std::vector<sam3_point> neg_points;  // not on it
+    sam3_box box{0, 0, 0, 0};            // around it; counts only with use_box
+    bool use_box = false;
+    bool multimask = false;  // return the three candidate masks, best first, instead of one
+    int image_index = 0;     // which image of sam3_encode_images
 };
 
 struct SAM3_API sam3_state_deleter {
@@ -129,6 +139,12 @@ SAM3_API sam3_result sam3_segment_pcs(sam3_state& state, const sam3_model& model
 // Several prompts in one batch, which share the image encoding; one result per prompt. Empty on failure.
 SAM3_API std::vector<sam3_result> sam3_segment_pcs_batch(sam3_state& state, const sam3_model& model,
                                                          const std::vector<sam3_pcs_params>& prompts);
+
+// Outlines one object that clicks or a box point at; one detection, or three with multimask.
+SAM3_API sam3_result sam3_segment_pvs(sam3_state& state, const sam3_model& model, const sam3_pvs_params& params);
+
+// Whether the model answers clicks and boxes only: no text, no exemplars.
+SAM3_API bool sam3_is_visual_only(const sam3_model& model);
 
 // Drop a model or a state early. Not needed: the smart pointers do it.
 SAM3_API void sam3_free_model(sam3_model& model);

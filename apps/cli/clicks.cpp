@@ -18,7 +18,8 @@ void ClickOptions::add_to(CLI::App& command) {
     point_ = repeated("--point", points_, "X,Y on the object; several make it clearer");
     negative_ = repeated("--neg-point", negatives_, "X,Y that does not belong to it");
     box_ = repeated("--box", boxes_, "X0,Y0,X1,Y1 around the object (an example of a concept is --exemplar)");
-    mask_ = repeated("--mask", masks_, "Earlier mask to correct: an image of the picture's size, or .npy logits (--dump)");
+    mask_ =
+        repeated("--mask", masks_, "Earlier mask to correct: an image of the picture's size, or .npy logits (--dump)");
     object_ = command.add_flag("--object")->description("Begin the next object")->group("Point at objects");
 }
 
@@ -35,7 +36,8 @@ std::vector<ClickObject> ClickOptions::objects() const {
             if (object.query.box) throw UsageError("an object has one --box; put --object between two objects");
             object.query.box = parse_box("--box", text);
         } else if (option == mask_) {
-            if (!object.mask_file.empty()) throw UsageError("an object has one --mask; put --object between two objects");
+            if (!object.mask_file.empty())
+                throw UsageError("an object has one --mask; put --object between two objects");
             object.mask_file = text;
         } else {
             const std::vector<float> n = parse_numbers(option == point_ ? "--point" : "--neg-point", text, 2);
@@ -57,8 +59,8 @@ void load_mask(ClickObject& object) {
         const size_t rank = array.shape.size();
         const bool single = rank == 2 || (rank == 3 && array.shape[0] == 1);
         if (!single)
-            fail(object.mask_file, ": expected the logits of one mask, [h, w] or [1, h, w], found ", rank, " dimensions",
-                 rank == 3 ? str(" and ", array.shape[0], " masks: keep one of them") : "");
+            fail(object.mask_file, ": expected the logits of one mask, [h, w] or [1, h, w], found ", rank,
+                 " dimensions", rank == 3 ? str(" and ", array.shape[0], " masks: keep one of them") : "");
         object.query.mask_logits = Tensor::host({array.shape[rank - 2], array.shape[rank - 1]});
         std::memcpy(object.query.mask_logits.raw(), array.values.data(), array.values.size() * sizeof(float));
         return;

@@ -21,7 +21,9 @@ struct ClickObject {
 class ClickOptions {
 public:
     void add_to(CLI::App& command);
-    bool given() const { return object_->count() + point_->count() + negative_->count() + box_->count() + mask_->count() > 0; }
+    bool given() const {
+        return object_->count() + point_->count() + negative_->count() + box_->count() + mask_->count() > 0;
+    }
     // The objects in the order of the command line; fails with a UsageError that names the option.
     std::vector<ClickObject> objects() const;
 

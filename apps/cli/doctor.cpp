@@ -25,7 +25,7 @@ Findings examine() {
     Findings found;
     found.host = describe_host();
     found.devices.push_back(make_cpu_device()->name());
-    found.libraries = {{"oneDNN", onednn_version()}, {"OpenMP", std::to_string(openmp_threads()) + " threads"}};
+    found.libraries = {{"CPU kernels", cpu_kernels()}, {"OpenMP", std::to_string(openmp_threads()) + " threads"}};
     for (auto& library : media_library_versions()) found.libraries.push_back(std::move(library));
 
     const auto has = [&](const char* feature) {

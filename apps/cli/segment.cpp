@@ -34,7 +34,8 @@ struct Options {
 const std::set<std::string> kFormats = {"json", "png", "overlay"};
 
 bool has_concept(const Options& options) {
-    return !(options.texts.empty() && options.exemplars.empty() && options.negative_exemplars.empty() && options.points.empty());
+    return !(options.texts.empty() && options.exemplars.empty() && options.negative_exemplars.empty() &&
+             options.points.empty());
 }
 
 void check(const Options& options) {
@@ -93,7 +94,8 @@ void add_concepts(Segmentation& out, const std::vector<ConceptPrompt>& prompts, 
         const std::string label = prompts[i].text.empty() ? "visual" : prompts[i].text;
         out.prompts.push_back({label, results[i].presence, std::move(results[i].semantic)});
         for (Detection& d : results[i].detections)
-            out.instances.push_back({label, static_cast<int>(i), d.score, d.box.x0, d.box.y0, d.box.x1, d.box.y1, std::move(d.mask)});
+            out.instances.push_back(
+                {label, static_cast<int>(i), d.score, d.box.x0, d.box.y0, d.box.x1, d.box.y1, std::move(d.mask)});
     }
 }
 
@@ -155,8 +157,11 @@ void refine(std::vector<ConceptResult>& results, const std::vector<VisualQuery>&
     for (VisualQuery query : queries) {
         Detection* detection = meant_by(query, results);
         if (detection == nullptr)
-            fail("none of the instances that were found lies under the click or box: lower --threshold or leave --text out");
-        if (!query.mask_logits && query.mask.data.empty()) query.mask_logits = session.ops().contiguous(detection->logits);
+            fail(
+                "none of the instances that were found lies under the click or box: lower --threshold or leave --text "
+                "out");
+        if (!query.mask_logits && query.mask.data.empty())
+            query.mask_logits = session.ops().contiguous(detection->logits);
         query.multimask = false;
         VisualAnswer answer = session.segment({&query, 1}).front();
         detection->mask = std::move(answer.candidates.front().mask);
@@ -237,7 +242,8 @@ void print_table(const Segmentation& segmentation) {
     for (const auto& instance : segmentation.instances) {
         std::cout << std::left << std::setw(static_cast<int>(width)) << printable(instance.label) << std::right
                   << std::setprecision(3) << std::setw(7) << instance.score << std::setprecision(1);
-        for (const float value : {instance.x0, instance.y0, instance.x1, instance.y1}) std::cout << std::setw(8) << value;
+        for (const float value : {instance.x0, instance.y0, instance.x1, instance.y1})
+            std::cout << std::setw(8) << value;
         std::cout << std::setw(10) << mask_area(instance.mask) << "\n";
     }
     for (const auto& prompt : segmentation.prompts) {
@@ -293,41 +299,64 @@ void add_segment(CLI::App& program, Action& chosen) {
     auto options = std::make_shared<Options>();
     auto clicks = std::make_shared<ClickOptions>();
     CLI::App* command = program.add_subcommand("segment", "Find and outline objects in an image");
-    command->add_option("-m,--model", options->model, "Model: a Hugging Face folder, .safetensors or .gguf file")->required();
+    command->add_option("-m,--model", options->model, "Model: a Hugging Face folder, .safetensors or .gguf file")
+        ->required();
     command->add_option("-i,--image", options->image, "JPEG, PNG or WebP file")->required();
     command->add_option("-t,--text", options->texts, "Noun phrase to look for; may be given several times")
         ->expected(1)
         ->take_all();
-    command->add_option("--exemplar", options->exemplars, "X0,Y0,X1,Y1: box around an example of the concept")->expected(1)->take_all();
-    command->add_option("--neg-exemplar", options->negative_exemplars, "X0,Y0,X1,Y1: box around what it is not")->expected(1)->take_all();
-    command->add_option("--exemplar-point", options->points, "X,Y on an example (files with the point weights)")->expected(1)->take_all();
-    command->add_option("--neg-exemplar-point", options->negative_points, "X,Y on what it is not")->expected(1)->take_all();
+    command->add_option("--exemplar", options->exemplars, "X0,Y0,X1,Y1: box around an example of the concept")
+        ->expected(1)
+        ->take_all();
+    command->add_option("--neg-exemplar", options->negative_exemplars, "X0,Y0,X1,Y1: box around what it is not")
+        ->expected(1)
+        ->take_all();
+    command->add_option("--exemplar-point", options->points, "X,Y on an example (files with the point weights)")
+        ->expected(1)
+        ->take_all();
+    command->add_option("--neg-exemplar-point", options->negative_points, "X,Y on what it is not")
+        ->expected(1)
+        ->take_all();
     clicks->add_to(*command);
-    command->add_flag("--multimask", options->multimask, "Also give the three candidate masks of each object, best first");
+    command->add_flag("--multimask", options->multimask,
+                      "Also give the three candidate masks of each object, best first");
     command->add_option("--threshold", options->threshold, "Keep scores above this (default: the model's, 0.5 or 0.3)")
         ->check(CLI::Range(0.0, 1.0));
-    command->add_option("--nms", options->nms, "Drop the weaker of two instances that overlap more than this IoU (default: keep all)")
+    command
+        ->add_option("--nms", options->nms,
+                     "Drop the weaker of two instances that overlap more than this IoU (default: keep all)")
         ->check(CLI::Range(0.0, 1.0));
     command->add_option("--nms-on", options->nms_on, "What overlaps are measured on: masks or boxes")
         ->check(CLI::IsMember({"masks", "boxes"}))
         ->capture_default_str();
-    command->add_option("--top-k", options->top_k, "Keep only the best so many for each phrase (0: all)")->check(CLI::Range(0, 100000));
+    command->add_option("--top-k", options->top_k, "Keep only the best so many for each phrase (0: all)")
+        ->check(CLI::Range(0, 100000));
     command->add_flag("--semantic", options->semantic, "Also give one mask of everything that matches a phrase");
-    command->add_option("--behaviour", options->behaviour, "Whose post-processing to follow: official or hf (default: the model's)")
+    command
+        ->add_option("--behaviour", options->behaviour,
+                     "Whose post-processing to follow: official or hf (default: the model's)")
         ->check(CLI::IsMember({"official", "hf"}));
-    command->add_option("--image-size", options->image_size, "Side the image is scaled to, a multiple of the patch size (default: the model's)")
+    command
+        ->add_option("--image-size", options->image_size,
+                     "Side the image is scaled to, a multiple of the patch size (default: the model's)")
         ->check(CLI::Range(1, 8192));
-    command->add_option("--threads", options->threads, "CPU threads")->check(CLI::Range(1, 1024))->capture_default_str();
+    command->add_option("--threads", options->threads, "CPU threads")
+        ->check(CLI::Range(1, 1024))
+        ->capture_default_str();
     command->add_option("-o,--output", options->output, "Folder for result files; made when missing");
-    command->add_option("-f,--format", options->formats, "json, png (a mask an instance), overlay; separated by commas")->delimiter(',');
-    command->add_option("--dump", options->dump, "Write every named intermediate as .npy into this folder (docs/parity.md)");
+    command->add_option("-f,--format", options->formats, "json, png (a mask an instance), overlay; separated by commas")
+        ->delimiter(',');
+    command->add_option("--dump", options->dump,
+                        "Write every named intermediate as .npy into this folder (docs/parity.md)");
     command->add_flag("-q,--quiet", options->quiet, "No table, no progress");
     command->footer(
         "Examples:\n"
         "  sam3 segment -m sam3 -i photo.jpg -t \"red car\" -t wheel -o out -f json,overlay\n"
         "  sam3 segment -m sam3 -i photo.jpg --exemplar 120,80,260,190 -f json | jq .detections[].score\n"
-        "  sam3 segment -m sam3 -i photo.jpg --point 210,130 --neg-point 40,40 --object --box 300,80,420,200 -o out -f png\n"
-        "  sam3 segment -m sam3 -i photo.jpg -t wheel --point 210,130 -o out -f overlay   # find, then correct by a click\n"
+        "  sam3 segment -m sam3 -i photo.jpg --point 210,130 --neg-point 40,40 --object --box 300,80,420,200 -o out -f "
+        "png\n"
+        "  sam3 segment -m sam3 -i photo.jpg -t wheel --point 210,130 -o out -f overlay   # find, then correct by a "
+        "click\n"
         "Without --output the result is printed: a table, or JSON with --format json.");
     command->callback([options, clicks, &chosen] {
         chosen = [options, clicks] {

@@ -26,7 +26,8 @@ Status::Status(bool quiet) : active_(!quiet && is_terminal()) {}
 void Status::show(const std::string& text) {
     if (!active_) return;
     const std::string line = printable(text);
-    std::cerr << kEraseLine << line.substr(0, kMostColumns) << (line.size() > kMostColumns ? "..." : " ...") << std::flush;
+    std::cerr << kEraseLine << line.substr(0, kMostColumns) << (line.size() > kMostColumns ? "..." : " ...")
+              << std::flush;
     shown_ = true;
 }
 

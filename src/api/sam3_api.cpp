@@ -98,6 +98,26 @@ sam3_result from_result(const sam3::ConceptResult& result) {
     return out;
 }
 
+sam3_result from_answer(const sam3::VisualAnswer& answer) {
+    sam3_result out;
+    out.presence_score = answer.object_score;
+    for (const sam3::VisualCandidate& candidate : answer.candidates) {
+        sam3_detection item;
+        const sam3::PixelBox box = sam3::mask_bounds(candidate.mask);
+        item.box = {static_cast<float>(box.x0), static_cast<float>(box.y0), static_cast<float>(box.x1),
+                    static_cast<float>(box.y1)};
+        item.score = candidate.iou;
+        item.iou_score = candidate.iou;
+        item.instance_id = static_cast<int>(out.detections.size());
+        item.mask = from_mask(candidate.mask);
+        item.mask.iou_score = candidate.iou;
+        item.mask.obj_score = answer.object_score;
+        item.mask.instance_id = item.instance_id;
+        out.detections.push_back(std::move(item));
+    }
+    return out;
+}
+
 sam3::ImageSession& session_of(sam3_state& state) {
     if (!state.session) sam3::fail("this state was freed");
     return *state.session;
@@ -163,6 +183,20 @@ std::vector<sam3_result> sam3_segment_pcs_batch(sam3_state& state, const sam3_mo
         return results;
     });
 }
+
+sam3_result sam3_segment_pvs(sam3_state& state, const sam3_model&, const sam3_pvs_params& params) {
+    return guarded(sam3_result(), [&] {
+        sam3::VisualQuery query;
+        for (const sam3_point& point : params.pos_points) query.points.push_back({point.x, point.y, true});
+        for (const sam3_point& point : params.neg_points) query.points.push_back({point.x, point.y, false});
+        if (params.use_box) query.box = sam3::Box{params.box.x0, params.box.y0, params.box.x1, params.box.y1};
+        query.multimask = params.multimask;
+        query.image = params.image_index;
+        return from_answer(session_of(state).segment({&query, 1}).front());
+    });
+}
+
+bool sam3_is_visual_only(const sam3_model& model) { return model.model && !model.model->finds_concepts(); }
 
 void sam3_free_model(sam3_model& model) { model.model.reset(); }
 

@@ -52,13 +52,16 @@ Box scaled_box(const float* cxcywh, int width, int height) {
 }
 
 // Queries whose score passes the threshold, best first.
-std::vector<Detection> rank(const Tensor& logits, const Tensor& boxes, float presence, float threshold, int width, int height) {
+std::vector<Detection> rank(const Tensor& logits, const Tensor& boxes, float presence, float threshold, int width,
+                            int height) {
     std::vector<Detection> found;
     for (int query = 0; query < static_cast<int>(logits.numel()); ++query) {
         const float score = sigmoid(logits.data<float>()[query]) * presence;
-        if (score > threshold) found.push_back({score, scaled_box(boxes.data<float>() + 4 * query, width, height), {}, query});
+        if (score > threshold)
+            found.push_back({score, scaled_box(boxes.data<float>() + 4 * query, width, height), {}, query});
     }
-    std::stable_sort(found.begin(), found.end(), [](const Detection& a, const Detection& b) { return a.score > b.score; });
+    std::stable_sort(found.begin(), found.end(),
+                     [](const Detection& a, const Detection& b) { return a.score > b.score; });
     return found;
 }
 
@@ -200,8 +203,8 @@ ConceptResult ImageSession::read_out(const Sam3Detector::Output& output, int64_t
     ConceptResult result;
     result.presence = sigmoid(ops_.download(output.presence.slice(0, row, 1)).data<float>()[0]);
     std::vector<Detection> found =
-        rank(ops_.download(output.logits.slice(0, row, 1)), ops_.download(output.boxes.slice(0, row, 1)), result.presence,
-             options.threshold, size.width, size.height);
+        rank(ops_.download(output.logits.slice(0, row, 1)), ops_.download(output.boxes.slice(0, row, 1)),
+             result.presence, options.threshold, size.width, size.height);
     if (suppress_boxes) {
         std::vector<Box> boxes;
         for (const Detection& detection : found) boxes.push_back(detection.box);
@@ -215,7 +218,8 @@ ConceptResult ImageSession::read_out(const Sam3Detector::Output& output, int64_t
         std::vector<int> kept = first_indices(found.size());
         if (suppress_masks) {
             std::vector<Mask> small;  // at the network's own resolution, as in the reference
-            for (size_t i = 0; i < found.size(); ++i) small.push_back(at_own_size(map_of(masks, static_cast<int64_t>(i))));
+            for (size_t i = 0; i < found.size(); ++i)
+                small.push_back(at_own_size(map_of(masks, static_cast<int64_t>(i))));
             kept = nms_masks(small, scores_of(found), static_cast<double>(options.nms_threshold));
             if (kept.size() > limit) kept.resize(limit);
         }
@@ -226,7 +230,8 @@ ConceptResult ImageSession::read_out(const Sam3Detector::Output& output, int64_t
         }
     }
     if (options.semantic)
-        result.semantic = upsample(ops_.download(model_->detector().semantic(ops_, output.pixels.slice(0, row, 1))), 0, size);
+        result.semantic =
+            upsample(ops_.download(model_->detector().semantic(ops_, output.pixels.slice(0, row, 1))), 0, size);
     return result;
 }
 
@@ -241,8 +246,9 @@ Tensor ImageSession::candidate_masks(const Sam3Detector::Output& output, int64_t
 
 Mask ImageSession::upsample(const Tensor& logits, int64_t index, const ImageSize& size) const {
     const bool sigmoid_first = model_->behaviour().sigmoid_before_upsampling;
-    return upsample_mask(map_of(logits, index), size.width, size.height,
-                         {.threshold = sigmoid_first ? 0.5F : 0.0F, .sigmoid_first = sigmoid_first, .threads = ops_.threads()});
+    return upsample_mask(
+        map_of(logits, index), size.width, size.height,
+        {.threshold = sigmoid_first ? 0.5F : 0.0F, .sigmoid_first = sigmoid_first, .threads = ops_.threads()});
 }
 
 }  // namespace sam3

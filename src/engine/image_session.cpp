@@ -45,9 +45,8 @@ void ImageSession::encode(std::span<const Image> images) {
     {
         const Timing timing(seconds_["preprocess"]);
         for (size_t i = 0; i < images.size(); ++i) {
-            const Size inside = preprocessing.keep_aspect
-                                    ? fit_longest_side({images[i].width, images[i].height}, side)
-                                    : Size{side, side};
+            const Size inside = preprocessing.keep_aspect ? fit_longest_side({images[i].width, images[i].height}, side)
+                                                          : Size{side, side};
             const Image scaled = resize(as_rgb(images[i]), inside.width, inside.height, {.threads = ops_.threads()});
             float* row = pixels.data<float>() + static_cast<int64_t>(i) * side * side * 3;
             normalize_image(scaled, normalization, {side, side}, row, ops_.threads());

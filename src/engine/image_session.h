@@ -39,7 +39,7 @@ struct Detection {
     float score = 0;
     Box box;
     Mask mask;
-    int query = 0;     // which of the decoder's queries
+    int query = 0;    // which of the decoder's queries
     Tensor logits{};  // host [h, w] at the network's resolution; may go into a VisualQuery to correct the mask
 };
 
@@ -108,13 +108,14 @@ private:
     const InteractiveFeatures& interactive_features(int image);
     InteractivePrompt interactive_prompt(const VisualQuery& query);
     Tensor mask_to_logits(const Mask& mask, const ImageSize& size);
-    VisualAnswer answer(const Tensor& masks, const Tensor& iou, const Tensor& scores, int64_t row, const VisualQuery& query) const;
+    VisualAnswer answer(const Tensor& masks, const Tensor& iou, const Tensor& scores, int64_t row,
+                        const VisualQuery& query) const;
     Mask to_image(const Tensor& logits, const ImageSize& size) const;
 
     std::shared_ptr<const Model> model_;
     Ops ops_;
-    Tensor trunk_;                         // the image encoder's output
-    DetectorFeatures detector_features_;  // made by the first concept prompt
+    Tensor trunk_;                                           // the image encoder's output
+    DetectorFeatures detector_features_;                     // made by the first concept prompt
     std::vector<InteractiveFeatures> interactive_features_;  // made by the first click
     std::vector<ImageSize> sizes_;
     std::map<std::string, double> seconds_;

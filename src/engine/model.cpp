@@ -12,7 +12,8 @@ namespace sam3 {
 namespace {
 
 std::optional<ClipTokenizer> find_tokenizer(const WeightFile& file) {
-    if (const auto json = file.side_file("tokenizer.json")) return read_tokenizer_json(*json, *file.side_path("tokenizer.json"));
+    if (const auto json = file.side_file("tokenizer.json"))
+        return read_tokenizer_json(*json, *file.side_path("tokenizer.json"));
     const auto vocab = file.side_file("vocab.json");
     const auto merges = file.side_file("merges.txt");
     if (vocab && merges) return read_vocab_and_merges(*vocab, *merges, *file.side_path("merges.txt"));
@@ -39,20 +40,22 @@ std::shared_ptr<const Model> Model::load(const LoadOptions& options) {
     model->tokenizer_ = find_tokenizer(*file);
     const int64_t vocabulary = model->loaded_.text.vocabulary;
     if (model->tokenizer_ && static_cast<int64_t>(model->tokenizer_->vocabulary_size()) > vocabulary)
-        fail(options.path, ": the tokenizer has ", model->tokenizer_->vocabulary_size(), " tokens, but the text encoder only ",
-             vocabulary);
+        fail(options.path, ": the tokenizer has ", model->tokenizer_->vocabulary_size(),
+             " tokens, but the text encoder only ", vocabulary);
     return model;
 }
 
 const Sam3Detector& Model::detector() const {
     if (!finds_concepts())
-        fail(path_, ": this model (", name(), ") has no concept detector: it answers clicks, boxes and masks, not text or exemplars");
+        fail(path_, ": this model (", name(),
+             ") has no concept detector: it answers clicks, boxes and masks, not text or exemplars");
     return *network().detector();
 }
 
 const InteractiveHead& Model::interactive_head() const {
     if (!answers_clicks())
-        fail(path_, ": this model (", name(), ") has no interactive head: it finds concepts by text or exemplar, not by clicks");
+        fail(path_, ": this model (", name(),
+             ") has no interactive head: it finds concepts by text or exemplar, not by clicks");
     return *network().interactive_head();
 }
 
@@ -60,13 +63,13 @@ TextFeatures Model::text_features(Ops& ops, const std::string& phrase) const {
     if (const auto cached = text_cache_.find(phrase)) return *cached;
     const Sam3Detector& concepts = detector();
     if (!tokenizer_)
-        fail("no tokenizer was found beside the model: put tokenizer.json, vocab.json with merges.txt, or CLIP's "
-             "bpe_simple_vocab_16e6.txt.gz into the model's folder");
+        fail(
+            "no tokenizer was found beside the model: put tokenizer.json, vocab.json with merges.txt, or CLIP's "
+            "bpe_simple_vocab_16e6.txt.gz into the model's folder");
     const bool hf = behaviour().name == "hf";
-    const Encoding encoding =
-        tokenizer_->encode(phrase, {.context_length = static_cast<int>(loaded_.text.context),
-                                    .pad_id = behaviour().pad_with_eos ? tokenizer_->end_id() : 0,
-                                    .rules = hf ? TextRules::transformers : TextRules::original});
+    const Encoding encoding = tokenizer_->encode(phrase, {.context_length = static_cast<int>(loaded_.text.context),
+                                                          .pad_id = behaviour().pad_with_eos ? tokenizer_->end_id() : 0,
+                                                          .rules = hf ? TextRules::transformers : TextRules::original});
     const auto length = static_cast<int64_t>(encoding.ids.size());
     Tensor ids = Tensor::host({1, length}, DType::i32);
     Tensor mask = Tensor::host({1, length}, DType::u8);

@@ -18,10 +18,11 @@ namespace {
 // What image use leaves alone in a complete SAM 3 checkpoint.
 std::vector<IgnoreRule> unused_on_images(const Sam3Config& config) {
     std::vector<IgnoreRule> rules = sam3_unused_weights();
-    for (const char* part : {"tracker_model.memory_**", "tracker_model.mask_downsample.**", "tracker_model.object_pointer_proj.**",
-                             "tracker_model.temporal_positional_encoding_projection_layer.**",
-                             "tracker_model.no_memory_positional_encoding", "tracker_model.no_object_pointer",
-                             "tracker_model.occlusion_spatial_embedding_parameter"})
+    for (const char* part :
+         {"tracker_model.memory_**", "tracker_model.mask_downsample.**", "tracker_model.object_pointer_proj.**",
+          "tracker_model.temporal_positional_encoding_projection_layer.**",
+          "tracker_model.no_memory_positional_encoding", "tracker_model.no_object_pointer",
+          "tracker_model.occlusion_spatial_embedding_parameter"})
         rules.push_back({part, "memory of earlier frames"});
     rules.push_back({"tracker_model.shared_image_embedding.positional_embedding", "equals the prompt encoder's"});
     if (!config.has_tracker) {

@@ -27,26 +27,30 @@ void check(const VisualQuery& query, int width, int height) {
         if (!std::isfinite(point.x) || !std::isfinite(point.y))
             fail("the point (", point.x, ", ", point.y, ") has a coordinate that is not a number");
         if (point.x < 0 || point.y < 0 || point.x > w || point.y > h)
-            fail("the point (", point.x, ", ", point.y, ") lies outside the image of ", width, " x ", height, " pixels");
+            fail("the point (", point.x, ", ", point.y, ") lies outside the image of ", width, " x ", height,
+                 " pixels");
     }
     const bool has_mask = query.mask_logits.defined() || !query.mask.data.empty();
-    const bool positive = std::any_of(query.points.begin(), query.points.end(), [](const auto& p) { return p.positive; });
+    const bool positive =
+        std::any_of(query.points.begin(), query.points.end(), [](const auto& p) { return p.positive; });
     if (query.points.empty() && !query.box && !has_mask)
         fail("there is nothing to segment: give a point, a box or a mask");
     if (!positive && !query.box && !has_mask)
         fail("all points are negative: add a positive point, a box or a mask that says which object is meant");
     if (query.mask_logits.defined() && !query.mask.data.empty()) fail("give a mask or mask logits, not both");
     if (!query.mask.data.empty() && (query.mask.width != width || query.mask.height != height))
-        fail("the mask is ", query.mask.width, " x ", query.mask.height, " pixels, but the image is ", width, " x ", height);
+        fail("the mask is ", query.mask.width, " x ", query.mask.height, " pixels, but the image is ", width, " x ",
+             height);
     if (!query.box) return;
     const Box& box = *query.box;
     for (const float value : {box.x0, box.y0, box.x1, box.y1})
         if (!std::isfinite(value)) fail("the box has a coordinate that is not a number");
     if (box.x1 <= box.x0 || box.y1 <= box.y0)
-        fail("the box (", box.x0, ", ", box.y0, ", ", box.x1, ", ", box.y1, ") has no area: expected x0 < x1 and y0 < y1");
+        fail("the box (", box.x0, ", ", box.y0, ", ", box.x1, ", ", box.y1,
+             ") has no area: expected x0 < x1 and y0 < y1");
     if (box.x1 <= 0 || box.y1 <= 0 || box.x0 >= w || box.y0 >= h)
-        fail("the box (", box.x0, ", ", box.y0, ", ", box.x1, ", ", box.y1, ") lies outside the image of ", width, " x ",
-             height, " pixels");
+        fail("the box (", box.x0, ", ", box.y0, ", ", box.x1, ", ", box.y1, ") lies outside the image of ", width,
+             " x ", height, " pixels");
 }
 
 // Share of the pixels above +delta among those above -delta.
@@ -88,7 +92,8 @@ Tensor ImageSession::mask_to_logits(const Mask& mask, const ImageSize& size) {
         return std::max<int64_t>(1, std::llround(static_cast<double>(scaled) * side / input));
     };
     Tensor pixels = Tensor::host({1, mask.height, mask.width, 1});
-    for (size_t i = 0; i < mask.data.size(); ++i) pixels.data<float>()[i] = mask.data[i] != 0 ? kMaskLogit : -kMaskLogit;
+    for (size_t i = 0; i < mask.data.size(); ++i)
+        pixels.data<float>()[i] = mask.data[i] != 0 ? kMaskLogit : -kMaskLogit;
     const Tensor small = ops_.download(ops_.resize(ops_.upload(pixels), fit(size.scaled_height), fit(size.scaled_width),
                                                    Interpolation::bilinear, /*antialias=*/true));
     Tensor logits = Tensor::host({side, side});
@@ -106,7 +111,8 @@ InteractivePrompt ImageSession::interactive_prompt(const VisualQuery& query) {
     InteractivePrompt prompt;
     for (const auto& point : query.points) prompt.where.points.push_back({point.x * sx, point.y * sy, point.positive});
     if (query.box)
-        prompt.where.box = VisualPrompt::Box{query.box->x0 * sx, query.box->y0 * sy, query.box->x1 * sx, query.box->y1 * sy};
+        prompt.where.box =
+            VisualPrompt::Box{query.box->x0 * sx, query.box->y0 * sy, query.box->x1 * sx, query.box->y1 * sy};
     prompt.mask_logits = query.mask.data.empty() ? query.mask_logits : mask_to_logits(query.mask, size);
     return prompt;
 }
@@ -170,7 +176,8 @@ std::vector<VisualAnswer> ImageSession::segment(std::span<const VisualQuery> que
     size_t start = 0;
     while (start < queries.size()) {
         size_t end = start;
-        while (end < queries.size() && end - start < kObjectsPerBatch && queries[end].image == queries[start].image) ++end;
+        while (end < queries.size() && end - start < kObjectsPerBatch && queries[end].image == queries[start].image)
+            ++end;
         const InteractiveFeatures& features = interactive_features(queries[start].image);
         const Timing timing(seconds_["mask_decoder"]);
         std::vector<InteractivePrompt> prompts;

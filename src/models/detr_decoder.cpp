@@ -18,7 +18,8 @@ nn::Linear position_layer(const nn::LoadContext& context, const Scope& scope, in
     constexpr int64_t kSource[4] = {1, 0, 2, 3};
     for (int64_t row = 0; row < channels; ++row)
         for (int64_t i = 0; i < 4; ++i)
-            std::memcpy(weight.data<float>() + (row * 4 + i) * block, stored.data<float>() + (row * 4 + kSource[i]) * block,
+            std::memcpy(weight.data<float>() + (row * 4 + i) * block,
+                        stored.data<float>() + (row * 4 + kSource[i]) * block,
                         static_cast<size_t>(block) * sizeof(float));
     return nn::Linear(context, weight, scope.tensor("bias", {channels}));
 }
@@ -74,7 +75,8 @@ DetrDecoder::DetrDecoder(const nn::LoadContext& context, const Scope& scope, con
     }
 }
 
-std::shared_ptr<const DetrDecoder::Coordinates> DetrDecoder::coordinates_for(Ops& ops, int64_t height, int64_t width) const {
+std::shared_ptr<const DetrDecoder::Coordinates> DetrDecoder::coordinates_for(Ops& ops, int64_t height,
+                                                                             int64_t width) const {
     return coordinates_.get(height, width, [&] {
         return Coordinates{ops.upload(coordinate_table(height)), ops.upload(coordinate_table(width))};
     });
@@ -85,7 +87,8 @@ Tensor DetrDecoder::query_positions(Ops& ops, const Tensor& boxes) const {
     const int64_t batch = boxes.dim(0);
     const int64_t c = config_.hidden_size;
     constexpr float kTwoPi = 2.0F * std::numbers::pi_v<float>;
-    const Tensor sines = ops.sine_embed(boxes, static_cast<int>(c / 2), 10000.0F, kTwoPi).reshape({batch, queries_, 2 * c});
+    const Tensor sines =
+        ops.sine_embed(boxes, static_cast<int>(c / 2), 10000.0F, kTwoPi).reshape({batch, queries_, 2 * c});
     Tensor out = ops.full({batch, queries_ + 1, c}, 0.0F);
     ops.copy_(out.slice(1, 1, queries_), position_head_.forward(ops, sines));
     return out;
@@ -98,7 +101,8 @@ AttentionOptions DetrDecoder::box_bias(Ops& ops, const Tensor& boxes, const Coor
     const auto axis = [&](const Tensor& positions, int64_t first_edge, const nn::MlpHead& head) {
         // sign(8d) log2(|8d| + 1) / log2(8), d = distance to the two edges
         const Tensor distance = ops.sub(positions, edges.slice(-1, first_edge, 2));
-        const Tensor scaled = ops.affine(ops.unary(ops.affine(distance, 8.0F, 0.0F), Unary::signed_log2), 1.0F / 3.0F, 0.0F);
+        const Tensor scaled =
+            ops.affine(ops.unary(ops.affine(distance, 8.0F, 0.0F), Unary::signed_log2), 1.0F / 3.0F, 0.0F);
         const Tensor bias = ops.permute(head.forward(ops, scaled), {0, 3, 1, 2});
         Tensor out = ops.full({batch, config_.heads, queries_ + 1, positions.dim(2)}, 0.0F);
         ops.copy_(out.slice(2, 1, queries_), bias);

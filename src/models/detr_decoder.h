@@ -33,8 +33,9 @@ private:
     struct Coordinates {
         Tensor rows, columns;  // [1, 1, H, 1] and [1, 1, W, 1]: i / size
     };
-    Tensor layer_forward(Ops& ops, const Layer& layer, const Tensor& x, const Tensor& query_position, const Tensor& keys,
-                         const Tensor& memory, const PromptTokens& prompt, const AttentionOptions& bias) const;
+    Tensor layer_forward(Ops& ops, const Layer& layer, const Tensor& x, const Tensor& query_position,
+                         const Tensor& keys, const Tensor& memory, const PromptTokens& prompt,
+                         const AttentionOptions& bias) const;
     AttentionOptions box_bias(Ops& ops, const Tensor& boxes, const Coordinates& coordinates) const;
     Tensor query_positions(Ops& ops, const Tensor& boxes) const;
     std::shared_ptr<const Coordinates> coordinates_for(Ops& ops, int64_t height, int64_t width) const;

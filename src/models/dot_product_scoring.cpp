@@ -4,7 +4,8 @@
 
 namespace sam3 {
 
-DotProductScoring::DotProductScoring(const nn::LoadContext& context, const Scope& scope, int64_t channels, int64_t hidden)
+DotProductScoring::DotProductScoring(const nn::LoadContext& context, const Scope& scope, int64_t channels,
+                                     int64_t hidden)
     : channels_(channels),
       text_mlp_(context, scope / "text_mlp", {"layer1", "layer2"}, channels, hidden, channels),
       text_norm_(context, scope / "text_mlp_out_norm", channels, 1e-5F),

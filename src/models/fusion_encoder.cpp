@@ -19,7 +19,8 @@ FusionEncoder::FusionEncoder(const nn::LoadContext& context, const Scope& scope,
     }
 }
 
-Tensor FusionEncoder::forward(Ops& ops, const Tensor& features, const Tensor& positions, const PromptTokens& prompt) const {
+Tensor FusionEncoder::forward(Ops& ops, const Tensor& features, const Tensor& positions,
+                              const PromptTokens& prompt) const {
     Tensor x = features;
     for (size_t i = 0; i < layers_.size(); ++i) {
         const Layer& layer = layers_[i];

@@ -34,7 +34,8 @@ Tensor labels_of(Ops& ops, const Items& items) {
 
 }  // namespace
 
-GeometryEncoder::GeometryEncoder(const nn::LoadContext& context, const Scope& scope, const StackConfig& config, int roi_size)
+GeometryEncoder::GeometryEncoder(const nn::LoadContext& context, const Scope& scope, const StackConfig& config,
+                                 int roi_size)
     : channels_(config.hidden_size),
       roi_size_(roi_size),
       has_points_((scope / "points_direct_project").has("weight")),
@@ -64,7 +65,8 @@ GeometryEncoder::GeometryEncoder(const nn::LoadContext& context, const Scope& sc
     }
 }
 
-Tensor GeometryEncoder::encode_boxes(Ops& ops, const Tensor& normed, const std::vector<GeometryPrompt::Box>& boxes) const {
+Tensor GeometryEncoder::encode_boxes(Ops& ops, const Tensor& normed,
+                                     const std::vector<GeometryPrompt::Box>& boxes) const {
     const auto count = static_cast<int64_t>(boxes.size());
     const auto height = static_cast<float>(normed.dim(1));
     const auto width = static_cast<float>(normed.dim(2));

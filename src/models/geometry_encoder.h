@@ -20,8 +20,8 @@ struct GeometryPrompt {
     bool empty() const { return boxes.empty() && points.empty(); }
 };
 
-// Turns exemplar boxes and points into prompt tokens: coordinates, pooled image features and a label embedding are added,
-// a CLS token is appended, and a few layers attend to each other and to the image.
+// Turns exemplar boxes and points into prompt tokens: coordinates, pooled image features and a label embedding are
+// added, a CLS token is appended, and a few layers attend to each other and to the image.
 class GeometryEncoder {
 public:
     GeometryEncoder() = default;

@@ -20,13 +20,15 @@ Tensor InteractiveHead::dense_prompts(Ops& ops, const std::vector<InteractivePro
         if (prompt.mask_logits.shape() != Shape({4 * height, 4 * width}))
             fail("a mask prompt must hold ", 4 * height, " x ", 4 * width, " logits, found ",
                  to_string(prompt.mask_logits.shape()));
-        rows.push_back(prompts_.encode_masks(ops, ops.upload(prompt.mask_logits).reshape({1, 4 * height, 4 * width, 1})));
+        rows.push_back(
+            prompts_.encode_masks(ops, ops.upload(prompt.mask_logits).reshape({1, 4 * height, 4 * width, 1})));
     }
     return ops.concat(rows, 0);
 }
 
 SamMaskDecoder::Output InteractiveHead::decode(Ops& ops, const InteractiveFeatures& features,
-                                               const std::vector<InteractivePrompt>& prompts, int64_t image_size) const {
+                                               const std::vector<InteractivePrompt>& prompts,
+                                               int64_t image_size) const {
     const int64_t height = features.image.dim(1);
     const int64_t width = features.image.dim(2);
     std::vector<VisualPrompt> where;

@@ -13,15 +13,16 @@ struct InteractiveFeatures {
 
 // One object that a person points at.
 struct InteractivePrompt {
-    VisualPrompt where;   // pixels of the network's input
-    Tensor mask_logits;   // host [4H, 4W] of an earlier answer; undefined: none
+    VisualPrompt where;  // pixels of the network's input
+    Tensor mask_logits;  // host [4H, 4W] of an earlier answer; undefined: none
 };
 
 // SAM's prompt encoder and mask decoder together; the same for SAM 1, SAM 2 and SAM 3.
 class InteractiveHead {
 public:
     InteractiveHead() = default;
-    InteractiveHead(PromptEncoder prompts, SamMaskDecoder decoder) : prompts_(std::move(prompts)), decoder_(std::move(decoder)) {}
+    InteractiveHead(PromptEncoder prompts, SamMaskDecoder decoder)
+        : prompts_(std::move(prompts)), decoder_(std::move(decoder)) {}
 
     const SamMaskDecoder& decoder() const { return decoder_; }
     // All objects in one call of the decoder.

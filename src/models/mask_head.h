@@ -14,7 +14,8 @@ public:
     MaskHead(const nn::LoadContext& context, const Scope& scope, int64_t channels, int heads, int stages);
 
     // maps: the neck's, finest first, [1 or B, h, w, C]; memory [B, H*W, C] -> pixel embedding [B, 4H, 4W, C]
-    Tensor embed_pixels(Ops& ops, const std::vector<Tensor>& maps, const Tensor& memory, const PromptTokens& prompt) const;
+    Tensor embed_pixels(Ops& ops, const std::vector<Tensor>& maps, const Tensor& memory,
+                        const PromptTokens& prompt) const;
     // queries [B, Q, C] -> mask logits [B, Q, h, w]
     Tensor masks(Ops& ops, const Tensor& pixels, const Tensor& queries) const;
     // -> [B, h, w]

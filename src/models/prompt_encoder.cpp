@@ -37,7 +37,8 @@ void PromptEncoder::encode_point(float x, float y, float* out) const {
     }
 }
 
-PromptEncoder::Tokens PromptEncoder::encode(Ops& ops, const std::vector<VisualPrompt>& prompts, int64_t image_size) const {
+PromptEncoder::Tokens PromptEncoder::encode(Ops& ops, const std::vector<VisualPrompt>& prompts,
+                                            int64_t image_size) const {
     const int64_t c = config_.hidden_size;
     const auto side = static_cast<float>(image_size);
     const auto batch = static_cast<int64_t>(prompts.size());

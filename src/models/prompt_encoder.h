@@ -55,10 +55,10 @@ private:
     void encode_point(float x, float y, float* out) const;  // coordinates in 0..1
 
     PromptEncoderConfig config_;
-    Tensor gaussian_;            // host [2, C / 2]
-    Tensor point_embed_;         // host [4, C]: negative, positive, top left, bottom right
-    Tensor not_a_point_;         // host [1, C]
-    Tensor no_mask_;             // [1, 1, C]
+    Tensor gaussian_;     // host [2, C / 2]
+    Tensor point_embed_;  // host [4, C]: negative, positive, top left, bottom right
+    Tensor not_a_point_;  // host [1, C]
+    Tensor no_mask_;      // [1, 1, C]
     nn::Conv2d conv1_, conv2_, conv3_;
     nn::LayerNorm norm1_, norm2_;
     SizeCache<Tensor> grids_;

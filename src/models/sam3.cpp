@@ -5,7 +5,8 @@ namespace sam3 {
 Sam3::Sam3(const nn::LoadContext& context, const Scope& root, const Sam3Config& config)
     : preprocessing_{config.vit.image_size, config.vit.patch_size, false, config.image_mean, config.image_std},
       tracker_(config.tracker),
-      vit_(context, root / "detector_model" / "vision_encoder" / "backbone", config.vit, config.behaviour.vit_norm_eps) {
+      vit_(context, root / "detector_model" / "vision_encoder" / "backbone", config.vit,
+           config.behaviour.vit_norm_eps) {
     if (config.has_detector) detector_.emplace(context, root / "detector_model", config);
     if (config.has_tracker) interactive_.emplace(context, root, config);
 }

@@ -121,6 +121,8 @@ Sam3Config Sam3Config::from_hugging_face(const std::string& text, const std::str
     mask.read("num_upsampling_stages", config.mask_upsampling_stages);
     config.has_tracker = root.has("tracker_config");
     if (config.has_tracker) read_tracker(root.child("tracker_config"), config.tracker);
+    // A file may say whose behaviour its weights were trained for; Hugging Face's own files do not.
+    if (root.has("sam3_behaviour")) config.behaviour = Behaviour::by_name(root.text("sam3_behaviour"));
     config.validate(path);
     return config;
 }
@@ -183,7 +185,8 @@ void Sam3Config::validate(const std::string& path) const {
     size("the interactive head must have 1 to 256 heads", two_way.heads, 256);
     size("attention_downsample_rate must be 1 to 64", two_way.downsample_rate, 64);
     require(two_way.hidden_size % (two_way.downsample_rate * two_way.heads) == 0 && two_way.hidden_size % 8 == 0,
-            "the interactive head's width must be a multiple of 8 and of its heads", static_cast<double>(two_way.hidden_size));
+            "the interactive head's width must be a multiple of 8 and of its heads",
+            static_cast<double>(two_way.hidden_size));
     size("there must be 1 to 16 mask candidates", tracker.decoder.multimask_outputs, 16);
     size("iou_head_depth must be 2 to 16", tracker.decoder.iou_head_depth - 1, 15);
     size("iou_head_hidden_dim must be 1 to 16384", tracker.decoder.iou_head_hidden, 16384);

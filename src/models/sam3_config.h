@@ -12,8 +12,8 @@
 namespace sam3 {
 
 struct VitConfig {
-    int64_t image_size = 1008;           // pixels, square
-    int64_t pretrain_image_size = 336;   // grid of the stored position embedding
+    int64_t image_size = 1008;          // pixels, square
+    int64_t pretrain_image_size = 336;  // grid of the stored position embedding
     int64_t patch_size = 14;
     int64_t hidden_size = 1024;
     int64_t mlp_size = 4736;

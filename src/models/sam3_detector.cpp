@@ -34,11 +34,12 @@ Sam3Detector::Sam3Detector(const nn::LoadContext& context, const Scope& root, co
       fusion_encoder_(context, root / "detr_encoder", config.fusion),
       decoder_(context, root / "detr_decoder", config.decoder, config.queries),
       scoring_(context, root / "dot_product_scoring", config.neck.hidden_size, config.decoder.mlp_size),
-      mask_head_(context, root / "mask_decoder", config.neck.hidden_size, config.mask_heads, config.mask_upsampling_stages) {}
+      mask_head_(context, root / "mask_decoder", config.neck.hidden_size, config.mask_heads,
+                 config.mask_upsampling_stages) {}
 
 std::shared_ptr<const Tensor> Sam3Detector::positions_for(Ops& ops, int64_t height, int64_t width) const {
-    return positions_.get(
-        height, width, [&] { return ops.upload(nn::sine_position_table(height, width, config_.neck.hidden_size)); });
+    return positions_.get(height, width,
+                          [&] { return ops.upload(nn::sine_position_table(height, width, config_.neck.hidden_size)); });
 }
 
 DetectorFeatures Sam3Detector::features(Ops& ops, const Tensor& trunk) const {
@@ -89,12 +90,14 @@ PromptTokens Sam3Detector::join(Ops& ops, const std::vector<PromptPart>& parts) 
     return prompt;
 }
 
-Sam3Detector::Output Sam3Detector::detect(Ops& ops, const DetectorFeatures& features, const PromptTokens& prompt) const {
+Sam3Detector::Output Sam3Detector::detect(Ops& ops, const DetectorFeatures& features,
+                                          const PromptTokens& prompt) const {
     const Tensor& map = features.maps.back();
     const int64_t height = map.dim(1);
     const int64_t width = map.dim(2);
     const auto positions = positions_for(ops, height, width);
-    const std::vector<Tensor> inputs = {features.maps[0], features.maps[1], map, prompt.tokens, prompt.mask, prompt.mean};
+    const std::vector<Tensor> inputs = {features.maps[0], features.maps[1], map,
+                                        prompt.tokens,    prompt.mask,      prompt.mean};
     const std::vector<Tensor> out = ops.stage("concept_decoder", inputs, [&](const std::vector<Tensor>& in) {
         const PromptTokens p{in[3], in[4], in[5]};
         const Tensor flat = in[2].reshape({in[2].dim(0), height * width, in[2].dim(3)});

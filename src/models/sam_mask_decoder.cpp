@@ -42,7 +42,8 @@ SamMaskDecoder::SamMaskDecoder(const nn::LoadContext& context, const Scope& scop
         fine1_ = nn::Conv2d(context, scope / "conv_s1", c, c / 4, {.kernel = 1});
     }
     for (int64_t i = 0; i < masks; ++i)
-        hypernetworks_.emplace_back(context, scope / "output_hypernetworks_mlps" / i, feed_forward_names(3), c, c, c / 8);
+        hypernetworks_.emplace_back(context, scope / "output_hypernetworks_mlps" / i, feed_forward_names(3), c, c,
+                                    c / 8);
     iou_head_ = nn::MlpHead(context, scope / "iou_prediction_head", feed_forward_names(config.iou_head_depth), c,
                             config.iou_head_hidden, masks);
     if (config.object_score)
@@ -80,8 +81,7 @@ SamMaskDecoder::Output SamMaskDecoder::forward(Ops& ops, const Tensor& image, co
     output.mask_tokens = decoded.tokens.slice(1, first + 1, masks);
     std::vector<Tensor> weights;
     for (int64_t i = 0; i < masks; ++i)
-        weights.push_back(
-            hypernetworks_[static_cast<size_t>(i)].forward(ops, output.mask_tokens.slice(1, i, 1)));
+        weights.push_back(hypernetworks_[static_cast<size_t>(i)].forward(ops, output.mask_tokens.slice(1, i, 1)));
     const Tensor pixels = x.reshape({batch, x.dim(1) * x.dim(2), c / 8});
     output.masks =
         ops.matmul(ops.concat(weights, 1), pixels, /*transpose_b=*/true).reshape({batch, masks, x.dim(1), x.dim(2)});

@@ -6,20 +6,23 @@ TextEncoder::TextEncoder(const nn::LoadContext& context, const Scope& encoder, c
                          const TextConfig& config, int64_t out)
     : config_(config),
       token_embedding_(nn::to_device(
-          context, (encoder / "embeddings" / "token_embedding").tensor("weight", {config.vocabulary, config.hidden_size}))),
+          context,
+          (encoder / "embeddings" / "token_embedding").tensor("weight", {config.vocabulary, config.hidden_size}))),
       position_embedding_(nn::to_device(
-          context, (encoder / "embeddings" / "position_embedding").tensor("weight", {config.context, config.hidden_size}))),
+          context,
+          (encoder / "embeddings" / "position_embedding").tensor("weight", {config.context, config.hidden_size}))),
       final_norm_(context, encoder / "final_layer_norm", config.hidden_size, config.norm_eps),
       projection_(context, projection, config.hidden_size, out) {
     const int64_t c = config.hidden_size;
     for (int i = 0; i < config.layers; ++i) {
         const Scope layer = encoder / "encoder" / "layers" / i;
         const Scope attention = layer / "self_attn";
-        blocks_.push_back({nn::LayerNorm(context, layer / "layer_norm1", c, config.norm_eps),
-                           nn::LayerNorm(context, layer / "layer_norm2", c, config.norm_eps),
-                           nn::Linear(context, {attention / "q_proj", attention / "k_proj", attention / "v_proj"}, c, c),
-                           nn::Linear(context, attention / "out_proj", c, c),
-                           nn::Mlp(context, layer / "mlp", c, config.mlp_size, config.activation)});
+        blocks_.push_back(
+            {nn::LayerNorm(context, layer / "layer_norm1", c, config.norm_eps),
+             nn::LayerNorm(context, layer / "layer_norm2", c, config.norm_eps),
+             nn::Linear(context, {attention / "q_proj", attention / "k_proj", attention / "v_proj"}, c, c),
+             nn::Linear(context, attention / "out_proj", c, c),
+             nn::Mlp(context, layer / "mlp", c, config.mlp_size, config.activation)});
     }
 }
 

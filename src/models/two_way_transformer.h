@@ -25,7 +25,8 @@ public:
     TwoWayTransformer(const nn::LoadContext& context, const Scope& scope, const TwoWayConfig& config);
 
     // tokens [B, T, C] with key mask u8 [B, T] or undefined; image [1 or B, H*W, C], positions [H*W, C]
-    Output forward(Ops& ops, const Tensor& tokens, const Tensor& mask, const Tensor& image, const Tensor& positions) const;
+    Output forward(Ops& ops, const Tensor& tokens, const Tensor& mask, const Tensor& image,
+                   const Tensor& positions) const;
 
 private:
     struct Block {

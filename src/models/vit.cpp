@@ -8,11 +8,14 @@ namespace sam3 {
 Vit::Vit(const nn::LoadContext& context, const Scope& scope, const VitConfig& config, float norm_eps)
     : config_(config),
       patch_embed_(context, scope / "embeddings" / "patch_embeddings" / "projection", 3, config.hidden_size,
-                   {.kernel = static_cast<int>(config.patch_size), .stride = static_cast<int>(config.patch_size), .bias = false}),
+                   {.kernel = static_cast<int>(config.patch_size),
+                    .stride = static_cast<int>(config.patch_size),
+                    .bias = false}),
       norm_(context, scope / "layer_norm", config.hidden_size, norm_eps) {
     const int64_t c = config.hidden_size;
     const int64_t side = config.grid(config.pretrain_image_size);
-    position_embedding_ = (scope / "embeddings").tensor("position_embeddings", {1, side * side, c}).reshape({side * side, c});
+    position_embedding_ =
+        (scope / "embeddings").tensor("position_embeddings", {1, side * side, c}).reshape({side * side, c});
     for (int i = 0; i < config.layers; ++i) {
         const Scope layer = scope / "layers" / i;
         const Scope attention = layer / "attention";
@@ -60,7 +63,8 @@ Tensor Vit::block_forward(Ops& ops, const Block& block, const Tensor& input, con
     return block.mlp.forward(ops, block.norm2.forward(ops, x), x);
 }
 
-// Windows that reach over the edge see zero pixels before the projection, as in the reference: their keys are the biases.
+// Windows that reach over the edge see zero pixels before the projection, as in the reference: their keys are the
+// biases.
 Tensor Vit::attend(Ops& ops, const Block& block, const Tensor& normed, const Tables& tables) const {
     const int64_t c = config_.hidden_size;
     const int64_t batch = normed.dim(0);
@@ -68,7 +72,8 @@ Tensor Vit::attend(Ops& ops, const Block& block, const Tensor& normed, const Tab
     const int64_t width = normed.dim(2);
     if (block.window == 0) {
         const Tensor qkv = block.qkv.forward(ops, normed).reshape({batch, height * width, 3 * c});
-        for (const int64_t start : {int64_t{0}, c}) ops.rope_2d_(qkv.slice(-1, start, c), tables.global_rope, config_.heads);
+        for (const int64_t start : {int64_t{0}, c})
+            ops.rope_2d_(qkv.slice(-1, start, c), tables.global_rope, config_.heads);
         return ops
             .attention(qkv.slice(-1, 0, c), qkv.slice(-1, c, c), qkv.slice(-1, 2 * c, c), {.heads = config_.heads})
             .reshape({batch, height, width, c});

@@ -49,7 +49,8 @@ Conv2d::Conv2d(const LoadContext& context, const Scope& scope, int64_t in, int64
 }
 
 Tensor Conv2d::forward(Ops& ops, const Tensor& x, Activation activation, const Tensor& residual) const {
-    return pointwise_ ? ops.linear(x, *pointwise_, activation, residual) : ops.conv2d(x, *packed_, activation, residual);
+    return pointwise_ ? ops.linear(x, *pointwise_, activation, residual)
+                      : ops.conv2d(x, *packed_, activation, residual);
 }
 
 ConvTranspose2x2::ConvTranspose2x2(const LoadContext& context, const Scope& scope, int64_t in, int64_t out) {
@@ -69,7 +70,9 @@ ConvTranspose2x2::ConvTranspose2x2(const LoadContext& context, const Scope& scop
 }
 
 Mlp::Mlp(const LoadContext& context, const Scope& scope, int64_t channels, int64_t hidden, Activation activation)
-    : fc1_(context, scope / "fc1", channels, hidden), fc2_(context, scope / "fc2", hidden, channels), activation_(activation) {}
+    : fc1_(context, scope / "fc1", channels, hidden),
+      fc2_(context, scope / "fc2", hidden, channels),
+      activation_(activation) {}
 
 MlpHead::MlpHead(const LoadContext& context, const Scope& scope, const std::vector<std::string>& names, int64_t in,
                  int64_t hidden, int64_t out) {

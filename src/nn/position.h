@@ -6,8 +6,8 @@ namespace sam3::nn {
 
 // Tables that depend on sizes only, in host memory.
 
-// Axial RoPE for a height x width grid: [height*width, head_size/2, 2] of cos and sin, first the x frequencies, then the
-// y frequencies; coordinates are multiplied by `scale`.
+// Axial RoPE for a height x width grid: [height*width, head_size/2, 2] of cos and sin, first the x frequencies, then
+// the y frequencies; coordinates are multiplied by `scale`.
 Tensor axial_rope_table(int64_t height, int64_t width, int64_t head_size, float theta, float scale);
 
 // DETR's normalised sine encoding of a grid: [height*width, channels], y half first, then x.

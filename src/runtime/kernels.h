@@ -35,163 +35,163 @@ struct PackedConv2d {
     virtual ~PackedConv2d() = default;
 };
 
-struct LinearArgs {             // out = activation(x * w^T + bias) + residual
-    Tensor x;                   // [rows, in], rows may be strided
+struct LinearArgs {  // out = activation(x * w^T + bias) + residual
+    Tensor x;        // [rows, in], rows may be strided
     const PackedLinear* weights;
     Activation activation;
-    Tensor residual;            // [rows, out] or undefined; may be strided; may be the same memory as out
-    Tensor out;                 // [rows, out], rows may be strided
+    Tensor residual;  // [rows, out] or undefined; may be strided; may be the same memory as out
+    Tensor out;       // [rows, out], rows may be strided
 };
-struct MatmulArgs {             // out = alpha * a * b
-    Tensor a;                   // [B, M, K]
-    Tensor b;                   // [B, K, N], or [B, N, K] when transpose_b; B may be expanded (stride 0)
+struct MatmulArgs {  // out = alpha * a * b
+    Tensor a;        // [B, M, K]
+    Tensor b;        // [B, K, N], or [B, N, K] when transpose_b; B may be expanded (stride 0)
     bool transpose_b;
     float alpha;
-    Tensor out;                 // [B, M, N]
+    Tensor out;  // [B, M, N]
 };
-struct AttentionArgs {          // out = softmax(scale * q k^T + bias, masked) v, per head
-    Tensor q, k, v;             // [N, Tq, heads*D], [N, Tk, heads*D], [N, Tk, heads*Dv];
-                                // with window: [N, H, W, heads*D], H and W multiples of window
+struct AttentionArgs {  // out = softmax(scale * q k^T + bias, masked) v, per head
+    Tensor q, k, v;     // [N, Tq, heads*D], [N, Tk, heads*D], [N, Tk, heads*Dv];
+                        // with window: [N, H, W, heads*D], H and W multiples of window
     int heads;
     float scale;
-    int window;                 // 0: global; otherwise tokens attend inside window x window tiles only
-    bool causal;                // query t sees keys <= t
-    Tensor key_mask;            // u8 [N, Tk], 0 = ignored key; or undefined
-    Tensor bias;                // [N, heads, Tq, Tk]; or undefined; N may be expanded
-    Tensor bias_rows;           // with bias_cols: keys form a grid [Kh, Kw] (Tk = Kh*Kw) and
-    Tensor bias_cols;           //   bias(q, kh, kw) = bias_rows[n, h, q, kh] + bias_cols[n, h, q, kw]
-    Tensor out;                 // like q, with Dv for D
+    int window;        // 0: global; otherwise tokens attend inside window x window tiles only
+    bool causal;       // query t sees keys <= t
+    Tensor key_mask;   // u8 [N, Tk], 0 = ignored key; or undefined
+    Tensor bias;       // [N, heads, Tq, Tk]; or undefined; N may be expanded
+    Tensor bias_rows;  // with bias_cols: keys form a grid [Kh, Kw] (Tk = Kh*Kw) and
+    Tensor bias_cols;  //   bias(q, kh, kw) = bias_rows[n, h, q, kh] + bias_cols[n, h, q, kw]
+    Tensor out;        // like q, with Dv for D
 };
-struct RopeArgs {               // rotates pairs (2i, 2i+1) of every head, in place
-    Tensor x;                   // [N, T, heads*D]; with window: [N, H, W, heads*D]
-    Tensor table;               // [P, D/2, 2]: cos, sin; position of token t is t mod P (inside its window)
+struct RopeArgs {  // rotates pairs (2i, 2i+1) of every head, in place
+    Tensor x;      // [N, T, heads*D]; with window: [N, H, W, heads*D]
+    Tensor table;  // [P, D/2, 2]: cos, sin; position of token t is t mod P (inside its window)
     int heads;
     int window;
 };
-struct LayerNormArgs {          // over the last dimension
-    Tensor x;                   // [rows, C]
-    Tensor gamma, beta;         // [C]
+struct LayerNormArgs {   // over the last dimension
+    Tensor x;            // [rows, C]
+    Tensor gamma, beta;  // [C]
     float eps;
     Activation activation;
     Tensor out;
 };
-struct GroupNormArgs {          // x [N, H, W, C], statistics over H, W and C / groups
+struct GroupNormArgs {  // x [N, H, W, C], statistics over H, W and C / groups
     Tensor x, gamma, beta;
     int groups;
     float eps;
     Activation activation;
     Tensor out;
 };
-struct SoftmaxArgs {            // over the last dimension
-    Tensor x, out;              // [rows, C]
+struct SoftmaxArgs {  // over the last dimension
+    Tensor x, out;    // [rows, C]
 };
-struct Conv2dArgs {             // x [N, H, W, Cin] -> out [N, Ho, Wo, Cout]
+struct Conv2dArgs {  // x [N, H, W, Cin] -> out [N, Ho, Wo, Cout]
     Tensor x;
     const PackedConv2d* weights;
     Activation activation;
-    Tensor residual;            // like out, added after the activation; or undefined
+    Tensor residual;  // like out, added after the activation; or undefined
     Tensor out;
 };
-struct ConvTranspose2x2Args {   // stride 2, kernel 2: x [N, H, W, Cin] -> out [N, 2H, 2W, Cout]
+struct ConvTranspose2x2Args {  // stride 2, kernel 2: x [N, H, W, Cin] -> out [N, 2H, 2W, Cout]
     Tensor x;
     const PackedLinear* weights;  // out_features = 4 * Cout, ordered [dy, dx, cout]
     Activation activation;
-    Tensor residual;            // like out or undefined, added after the activation
+    Tensor residual;  // like out or undefined, added after the activation
     Tensor out;
 };
-struct ResizeArgs {             // x [N, H, W, C] -> out [N, Ho, Wo, C], align_corners = false
+struct ResizeArgs {  // x [N, H, W, C] -> out [N, Ho, Wo, C], align_corners = false
     Tensor x;
     Interpolation mode;
-    bool antialias;             // bilinear only, as torch's interpolate(antialias=True)
+    bool antialias;  // bilinear only, as torch's interpolate(antialias=True)
     Tensor out;
 };
-struct RoiAlignArgs {           // as torchvision.ops.roi_align
-    Tensor x;                   // [N, H, W, C]
-    Tensor boxes;               // [K, 5]: batch index, x0, y0, x1, y1
+struct RoiAlignArgs {  // as torchvision.ops.roi_align
+    Tensor x;          // [N, H, W, C]
+    Tensor boxes;      // [K, 5]: batch index, x0, y0, x1, y1
     float spatial_scale;
-    int sampling_ratio;         // <= 0: adaptive
+    int sampling_ratio;  // <= 0: adaptive
     bool aligned;
-    Tensor out;                 // [K, Ho, Wo, C]
+    Tensor out;  // [K, Ho, Wo, C]
 };
-struct GridSampleArgs {         // bilinear, zero padding, align_corners = false
-    Tensor x;                   // [N, H, W, C]
-    Tensor grid;                // [N, K, 2]: x, y in [-1, 1]
-    Tensor out;                 // [N, K, C]
+struct GridSampleArgs {  // bilinear, zero padding, align_corners = false
+    Tensor x;            // [N, H, W, C]
+    Tensor grid;         // [N, K, 2]: x, y in [-1, 1]
+    Tensor out;          // [N, K, C]
 };
-struct MaxPoolArgs {            // x [N, H, W, C], no padding
+struct MaxPoolArgs {  // x [N, H, W, C], no padding
     Tensor x;
     int kernel, stride;
     Tensor out;
 };
-struct UnaryArgs {              // out = f(scale * x + shift), then clamped to [low, high]
+struct UnaryArgs {  // out = f(scale * x + shift), then clamped to [low, high]
     Tensor x;
     Unary function;
-    bool apply_function;        // false: only the affine part
+    bool apply_function;  // false: only the affine part
     float scale, shift;
     float low, high;
     Tensor out;
 };
-struct BinaryArgs {             // a and b broadcast to the shape of out by Ops: any stride may be 0, the last one too
+struct BinaryArgs {  // a and b broadcast to the shape of out by Ops: any stride may be 0, the last one too
     Tensor a, b;
     Binary function;
     Tensor out;
 };
-struct CopyArgs {               // same shape; strided on either side; converts between f32, f16, bf16, i32, u8
+struct CopyArgs {  // same shape; strided on either side; converts between f32, f16, bf16, i32, u8
     Tensor x, out;
 };
-struct PermuteArgs {            // out dimension i is x dimension order[i]
+struct PermuteArgs {  // out dimension i is x dimension order[i]
     Tensor x;
     int order[Shape::kMaxRank];
     Tensor out;
 };
 struct FillArgs {
-    Tensor out;                 // may be strided
+    Tensor out;  // may be strided
     float value;
 };
-struct EmbeddingArgs {          // rows of a table
-    Tensor table;               // [V, C]
-    Tensor ids;                 // i32 [rows]
-    Tensor out;                 // [rows, C]
+struct EmbeddingArgs {  // rows of a table
+    Tensor table;       // [V, C]
+    Tensor ids;         // i32 [rows]
+    Tensor out;         // [rows, C]
 };
-struct GatherRowsArgs {         // out[n, k] = x[n, ids[n, k]]
-    Tensor x;                   // [N, T, C]
-    Tensor ids;                 // i32 [N, K]
-    Tensor out;                 // [N, K, C]
+struct GatherRowsArgs {  // out[n, k] = x[n, ids[n, k]]
+    Tensor x;            // [N, T, C]
+    Tensor ids;          // i32 [N, K]
+    Tensor out;          // [N, K, C]
 };
-struct TopkArgs {               // largest first along the last dimension; ties: lowest index first
-    Tensor x;                   // [rows, C]
-    Tensor values;              // [rows, k]
-    Tensor indices;             // i32 [rows, k]
+struct TopkArgs {    // largest first along the last dimension; ties: lowest index first
+    Tensor x;        // [rows, C]
+    Tensor values;   // [rows, k]
+    Tensor indices;  // i32 [rows, k]
 };
-struct SineEmbedArgs {          // DETR's sine encoding of scalars:
-    Tensor x;                   // [rows]; out[r, 2i] = sin(scale*x/t^(2i/dim)), out[r, 2i+1] = cos(same)
-    int dim;                    // even
+struct SineEmbedArgs {  // DETR's sine encoding of scalars:
+    Tensor x;           // [rows]; out[r, 2i] = sin(scale*x/t^(2i/dim)), out[r, 2i+1] = cos(same)
+    int dim;            // even
     float temperature, scale;
-    Tensor out;                 // [rows, dim]
+    Tensor out;  // [rows, dim]
 };
 
-#define SAM3_FOR_EACH_KERNEL(X)                                                                          \
-    X(linear, LinearArgs)                                                                                \
-    X(matmul, MatmulArgs)                                                                                \
-    X(attention, AttentionArgs)                                                                          \
-    X(rope_2d, RopeArgs)                                                                                 \
-    X(layer_norm, LayerNormArgs)                                                                         \
-    X(group_norm, GroupNormArgs)                                                                         \
-    X(softmax, SoftmaxArgs)                                                                              \
-    X(conv2d, Conv2dArgs)                                                                                \
-    X(conv_transpose_2x2, ConvTranspose2x2Args)                                                          \
-    X(resize, ResizeArgs)                                                                                \
-    X(roi_align, RoiAlignArgs)                                                                           \
-    X(grid_sample, GridSampleArgs)                                                                       \
-    X(max_pool, MaxPoolArgs)                                                                             \
-    X(unary, UnaryArgs)                                                                                  \
-    X(binary, BinaryArgs)                                                                                \
-    X(copy, CopyArgs)                                                                                    \
-    X(permute, PermuteArgs)                                                                              \
-    X(fill, FillArgs)                                                                                    \
-    X(embedding, EmbeddingArgs)                                                                          \
-    X(gather_rows, GatherRowsArgs)                                                                       \
-    X(topk, TopkArgs)                                                                                    \
+#define SAM3_FOR_EACH_KERNEL(X)                 \
+    X(linear, LinearArgs)                       \
+    X(matmul, MatmulArgs)                       \
+    X(attention, AttentionArgs)                 \
+    X(rope_2d, RopeArgs)                        \
+    X(layer_norm, LayerNormArgs)                \
+    X(group_norm, GroupNormArgs)                \
+    X(softmax, SoftmaxArgs)                     \
+    X(conv2d, Conv2dArgs)                       \
+    X(conv_transpose_2x2, ConvTranspose2x2Args) \
+    X(resize, ResizeArgs)                       \
+    X(roi_align, RoiAlignArgs)                  \
+    X(grid_sample, GridSampleArgs)              \
+    X(max_pool, MaxPoolArgs)                    \
+    X(unary, UnaryArgs)                         \
+    X(binary, BinaryArgs)                       \
+    X(copy, CopyArgs)                           \
+    X(permute, PermuteArgs)                     \
+    X(fill, FillArgs)                           \
+    X(embedding, EmbeddingArgs)                 \
+    X(gather_rows, GatherRowsArgs)              \
+    X(topk, TopkArgs)                           \
     X(sine_embed, SineEmbedArgs)
 
 struct KernelTable {

@@ -27,7 +27,8 @@ Shape broadcast(const Shape& a, const Shape& b) {
     for (int i = 0; i < rank; ++i) {
         const int64_t x = i < rank - a.rank() ? 1 : a[i - (rank - a.rank())];
         const int64_t y = i < rank - b.rank() ? 1 : b[i - (rank - b.rank())];
-        if (x != y && x != 1 && y != 1) fail("binary: shapes ", to_string(a), " and ", to_string(b), " do not broadcast");
+        if (x != y && x != 1 && y != 1)
+            fail("binary: shapes ", to_string(a), " and ", to_string(b), " do not broadcast");
         out.push_back(x == 1 ? y : x);
     }
     return out;
@@ -190,13 +191,15 @@ void Ops::rope_2d_(const Tensor& x, const Tensor& table, int heads, int window) 
     require(table.rank() == 3 && table.dim(1) == x.dim(-1) / heads / 2 && table.dim(2) == 2 && table.is_dense(),
             "rope_2d", str("the table ", to_string(table.shape()), " does not fit the input ", to_string(x.shape())));
     if (window > 0)
-        require(x.dim(1) % window == 0 && x.dim(2) % window == 0 && table.dim(0) == static_cast<int64_t>(window) * window,
-                "rope_2d", str("window ", window, " does not divide ", to_string(x.shape())));
+        require(
+            x.dim(1) % window == 0 && x.dim(2) % window == 0 && table.dim(0) == static_cast<int64_t>(window) * window,
+            "rope_2d", str("window ", window, " does not divide ", to_string(x.shape())));
     else
         require(x.dim(1) % table.dim(0) == 0, "rope_2d",
                 str(x.dim(1), " tokens are not a multiple of the table's ", table.dim(0)));
     if (x.numel() == 0) return;
-    run("rope_2d", device_.kernels().rope_2d, RopeArgs{x, table, heads, window}, x, 3.0 * static_cast<double>(x.numel()));
+    run("rope_2d", device_.kernels().rope_2d, RopeArgs{x, table, heads, window}, x,
+        3.0 * static_cast<double>(x.numel()));
 }
 
 Tensor Ops::layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, float eps, Activation activation) {
@@ -213,18 +216,21 @@ Tensor Ops::group_norm(const Tensor& x, int groups, const Tensor& gamma, const T
                        Activation activation) {
     require(x.rank() == 4 && groups > 0 && x.dim(3) % groups == 0 && gamma.shape() == Shape({x.dim(3)}) &&
                 beta.shape() == gamma.shape(),
-            "group_norm", str(groups, " groups and weights ", to_string(gamma.shape()), " do not fit ", to_string(x.shape())));
+            "group_norm",
+            str(groups, " groups and weights ", to_string(gamma.shape()), " do not fit ", to_string(x.shape())));
     Tensor out = empty(x.shape());
     if (out.numel() == 0) return out;
     run("group_norm", device_.kernels().group_norm,
-        GroupNormArgs{contiguous(x), gamma, beta, groups, eps, activation, out}, out, 8.0 * static_cast<double>(x.numel()));
+        GroupNormArgs{contiguous(x), gamma, beta, groups, eps, activation, out}, out,
+        8.0 * static_cast<double>(x.numel()));
     return out;
 }
 
 Tensor Ops::softmax(const Tensor& x) {
     Tensor out = empty(x.shape());
     if (out.numel() == 0) return out;
-    run("softmax", device_.kernels().softmax, SoftmaxArgs{matrix(x), matrix(out)}, out, 5.0 * static_cast<double>(x.numel()));
+    run("softmax", device_.kernels().softmax, SoftmaxArgs{matrix(x), matrix(out)}, out,
+        5.0 * static_cast<double>(x.numel()));
     return out;
 }
 
@@ -239,8 +245,9 @@ Tensor Ops::conv2d(const Tensor& x, const PackedConv2d& weights, Activation acti
     if (residual)
         require(residual.shape() == out.shape(), "conv2d", "residual and result differ: " + shapes(residual, out));
     if (out.numel() == 0) return out;
-    const double flops = 2.0 * static_cast<double>(out.numel()) *
-                         static_cast<double>(weights.in_channels / weights.groups * weights.kernel_h * weights.kernel_w);
+    const double flops =
+        2.0 * static_cast<double>(out.numel()) *
+        static_cast<double>(weights.in_channels / weights.groups * weights.kernel_h * weights.kernel_w);
     run("conv2d", device_.kernels().conv2d,
         Conv2dArgs{contiguous(x), &weights, activation, residual ? contiguous(residual) : Tensor(), out}, out, flops);
     return out;
@@ -319,8 +326,8 @@ Tensor Ops::unary(const Tensor& x, Unary function) {
 Tensor Ops::affine(const Tensor& x, float scale, float shift) {
     Tensor out = empty(x.shape());
     if (out.numel() == 0) return out;
-    run("affine", device_.kernels().unary, UnaryArgs{x, Unary::relu, false, scale, shift, -kNoLimit, kNoLimit, out}, out,
-        2.0 * static_cast<double>(x.numel()));
+    run("affine", device_.kernels().unary, UnaryArgs{x, Unary::relu, false, scale, shift, -kNoLimit, kNoLimit, out},
+        out, 2.0 * static_cast<double>(x.numel()));
     return out;
 }
 
@@ -336,8 +343,8 @@ Tensor Ops::binary(const Tensor& a, const Tensor& b, Binary function) {
     const Shape shape = broadcast(a.shape(), b.shape());
     Tensor out = empty(shape);
     if (out.numel() == 0) return out;
-    run("binary", device_.kernels().binary, BinaryArgs{broadcast_to(a, shape), broadcast_to(b, shape), function, out}, out,
-        static_cast<double>(out.numel()));
+    run("binary", device_.kernels().binary, BinaryArgs{broadcast_to(a, shape), broadcast_to(b, shape), function, out},
+        out, static_cast<double>(out.numel()));
     return out;
 }
 
@@ -422,7 +429,8 @@ Tensor Ops::embedding(const Tensor& table, const Tensor& ids) {
     shape.push_back(table.dim(1));
     Tensor out = empty(shape);
     if (out.numel() == 0) return out;
-    run("embedding", device_.kernels().embedding, EmbeddingArgs{table, contiguous(ids).reshape({-1}), matrix(out)}, out, 0);
+    run("embedding", device_.kernels().embedding, EmbeddingArgs{table, contiguous(ids).reshape({-1}), matrix(out)}, out,
+        0);
     return out;
 }
 
@@ -440,7 +448,8 @@ std::pair<Tensor, Tensor> Ops::topk(const Tensor& x, int64_t k) {
     Tensor values = empty(with_last(x.shape(), k));
     Tensor indices = empty(with_last(x.shape(), k), DType::i32);
     if (values.numel() > 0)
-        run("topk", device_.kernels().topk, TopkArgs{matrix(contiguous(x)), matrix(values), matrix(indices)}, values, 0);
+        run("topk", device_.kernels().topk, TopkArgs{matrix(contiguous(x)), matrix(values), matrix(indices)}, values,
+            0);
     return {values, indices};
 }
 
@@ -456,7 +465,8 @@ Tensor Ops::sine_embed(const Tensor& x, int dim, float temperature, float scale)
     return out;
 }
 
-std::vector<Tensor> Ops::stage(const std::string& name, const std::vector<Tensor>& inputs, const Device::StageBody& body) {
+std::vector<Tensor> Ops::stage(const std::string& name, const std::vector<Tensor>& inputs,
+                               const Device::StageBody& body) {
     if (profiler_ == nullptr) return trace_ ? body(inputs) : device_.run_stage(name, inputs, body);
     device_.synchronize();
     const auto start = std::chrono::steady_clock::now();

@@ -13,13 +13,13 @@ namespace sam3 {
 
 struct AttentionOptions {
     int heads = 1;
-    float scale = 0;        // 0: 1 / sqrt(head size)
+    float scale = 0;  // 0: 1 / sqrt(head size)
     int window = 0;
     bool causal = false;
-    Tensor key_mask{};      // u8 [N, Tk]
-    Tensor bias{};          // [N, heads, Tq, Tk]
-    Tensor bias_rows{};     // [N, heads, Tq, Kh]
-    Tensor bias_cols{};     // [N, heads, Tq, Kw]
+    Tensor key_mask{};   // u8 [N, Tk]
+    Tensor bias{};       // [N, heads, Tq, Tk]
+    Tensor bias_rows{};  // [N, heads, Tq, Kh]
+    Tensor bias_cols{};  // [N, heads, Tq, Kw]
 };
 
 // The operators that networks are written with. Checks shapes, allocates results, measures, and calls the device.
@@ -87,7 +87,8 @@ public:
     Tensor sine_embed(const Tensor& x, int dim, float temperature, float scale);  // [...] -> [..., dim]
 
     // Runs a stage: a unit that a device may capture and replay. The body sees only its inputs and constants.
-    std::vector<Tensor> stage(const std::string& name, const std::vector<Tensor>& inputs, const Device::StageBody& body);
+    std::vector<Tensor> stage(const std::string& name, const std::vector<Tensor>& inputs,
+                              const Device::StageBody& body);
 
 private:
     Tensor matrix(const Tensor& x);  // [rows, C] view, copied only when rows have no common stride

@@ -15,7 +15,7 @@ struct HostBuffer : Buffer {
         data = ::operator new(size == 0 ? 1 : size, kAlignment);
         bytes = size;
     }
-    ~HostBuffer() override { ::operator delete(data, std::align_val_t{64}); }
+    ~HostBuffer() override { ::operator delete (data, std::align_val_t{64}); }
 };
 
 struct WrappedBuffer : Buffer {
@@ -41,7 +41,11 @@ std::string to_string(const Shape& shape) {
 }
 
 Tensor::Tensor(std::shared_ptr<Buffer> buffer, const Shape& shape, DType type, size_t byte_offset)
-    : buffer_(std::move(buffer)), shape_(shape), strides_(dense_strides(shape)), byte_offset_(byte_offset), type_(type) {}
+    : buffer_(std::move(buffer)),
+      shape_(shape),
+      strides_(dense_strides(shape)),
+      byte_offset_(byte_offset),
+      type_(type) {}
 
 Tensor Tensor::host(const Shape& shape, DType type) {
     return Tensor(std::make_shared<HostBuffer>(static_cast<size_t>(shape.numel()) * size_of(type)), shape, type);

@@ -10,8 +10,8 @@ namespace sam3 {
 
 class Device;
 
-// A block of memory that belongs to one device (none: plain host memory). The device decides what happens when the last owner lets go:
-// pooled memory goes back to the pool, mapped weights drop their reference on the file.
+// A block of memory that belongs to one device (none: plain host memory). The device decides what happens when the last
+// owner lets go: pooled memory goes back to the pool, mapped weights drop their reference on the file.
 struct Buffer {
     Device* device = nullptr;
     void* data = nullptr;
@@ -63,9 +63,9 @@ public:
 
     // Views; nothing is copied.
     Tensor slice(int dim, int64_t start, int64_t length) const;
-    Tensor select(int dim, int64_t index) const;    // slice of length 1, dimension removed (not the last one)
-    Tensor reshape(const Shape& shape) const;       // one -1 allowed; fails when strides forbid it
-    Tensor expand(int dim, int64_t size) const;     // repeats a dimension of size 1 without copying
+    Tensor select(int dim, int64_t index) const;  // slice of length 1, dimension removed (not the last one)
+    Tensor reshape(const Shape& shape) const;     // one -1 allowed; fails when strides forbid it
+    Tensor expand(int dim, int64_t size) const;   // repeats a dimension of size 1 without copying
     Tensor unsqueeze(int dim) const;
 
 private:

@@ -19,8 +19,8 @@ void PrintTo(const CaseName& value, std::ostream* out) { *out << value.model << 
 std::vector<CaseName> cases() {
     std::vector<CaseName> all;
     for (const char* model : {"sam3-a", "sam3-b"})
-        for (const char* name : {"point", "point-single", "points", "box", "point-box", "three-objects", "three-boxes", "mask",
-                                 "refine", "official-point"})
+        for (const char* name : {"point", "point-single", "points", "box", "point-box", "three-objects", "three-boxes",
+                                 "mask", "refine", "official-point"})
             all.push_back({model, name});
     return all;
 }
@@ -53,7 +53,8 @@ protected:
         for (size_t i = 0; i < count; ++i) {
             list[i].multimask = golden_->text("multimask") == "true";
             for (size_t k = 0; points.is_array() && k < points[i].size(); ++k)
-                list[i].points.push_back({points[i][k][0].get<float>(), points[i][k][1].get<float>(), labels[i][k].get<int>() == 1});
+                list[i].points.push_back(
+                    {points[i][k][0].get<float>(), points[i][k][1].get<float>(), labels[i][k].get<int>() == 1});
             if (boxes.is_array())
                 list[i].box = Box{boxes[i][0].get<float>(), boxes[i][1].get<float>(), boxes[i][2].get<float>(),
                                   boxes[i][3].get<float>()};

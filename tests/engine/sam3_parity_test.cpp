@@ -98,8 +98,8 @@ protected:
             if (name != "pixel_values" && !name.starts_with("vision.")) continue;
             const int64_t each = parts[0].numel() / static_cast<int64_t>(images_.size());
             for (size_t i = 0; i < images_.size(); ++i) {
-                const Tensor one = parts[0].reshape({static_cast<int64_t>(images_.size()), each})
-                                       .slice(0, static_cast<int64_t>(i), 1);
+                const Tensor one =
+                    parts[0].reshape({static_cast<int64_t>(images_.size()), each}).slice(0, static_cast<int64_t>(i), 1);
                 ASSERT_TRUE(images_[i]->has(name)) << name;
                 EXPECT_LE(images_[i]->error(name, one), name == "pixel_values" ? 0.0 : kTolerance) << name;
             }
@@ -161,8 +161,8 @@ TEST_P(Sam3Parity, ResultsEqualTheReferencesButForPixelsAtTheThreshold) {
             EXPECT_NEAR(detection.box.y0, box[1], 0.02);
             EXPECT_NEAR(detection.box.x1, box[2], 0.02);
             EXPECT_NEAR(detection.box.y1, box[3], 0.02);
-            differing += differing_pixels(masks, static_cast<size_t>(row), masks.size() / static_cast<size_t>(queries.numel()),
-                                          detection.mask);
+            differing += differing_pixels(masks, static_cast<size_t>(row),
+                                          masks.size() / static_cast<size_t>(queries.numel()), detection.mask);
         }
         if (golden_->text("behaviour") == "hf") {
             EXPECT_LE(differing_pixels(golden_->bytes(prefix + "semantic"), 0, 0, results[n].semantic), 2);

@@ -4,8 +4,8 @@
 
 namespace sam3 {
 
-// "2.6.3, CPU instructions up to avx512_core_vnni": the library that runs, not the one it was built with.
-std::string onednn_version();
+// Which variant of the operators this CPU runs: "avx512", "avx2" or "baseline".
+std::string cpu_kernels();
 
 // Threads that a parallel region gets unless a session says otherwise.
 int openmp_threads();
