@@ -76,7 +76,9 @@ TEST_F(Api, FindsInstancesWithMasksOfTheImagesSize) {
         ASSERT_EQ(d.mask.data.size(), 131U * 97U);
         EXPECT_EQ(d.instance_id, static_cast<int>(i));
         for (const uint8_t value : d.mask.data) ASSERT_TRUE(value == 0 || value == 255);
-        if (i > 0) EXPECT_LE(d.score, result.detections[i - 1].score) << "best first";
+        if (i > 0) {
+            EXPECT_LE(d.score, result.detections[i - 1].score) << "best first";
+        }
     }
 }
 

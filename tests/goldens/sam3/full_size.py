@@ -13,6 +13,9 @@ import json
 import os
 import time
 
+# OpenBLAS's own threads inside PyTorch's parallel attention can slow the reference down tenfold: see docs/parity.md.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import numpy as np
 import torch
 from PIL import Image
@@ -91,6 +94,7 @@ def write_result(path, processor, output, size, texts, threshold):
 @torch.no_grad()
 def run(folder, image, text, second, box, out, threshold):
     os.makedirs(out, exist_ok=True)
+    load = os.getloadavg()[0]
     model = Sam3Model.from_pretrained(folder, dtype=torch.float32).eval()
     processor = Sam3Processor(Sam3ImageProcessor.from_pretrained(folder), AutoTokenizer.from_pretrained(folder))
     picture = np.asarray(Image.open(image).convert("RGB"))
@@ -118,9 +122,12 @@ def run(folder, image, text, second, box, out, threshold):
         started = time.perf_counter()
         model(vision_embeds=vision["features"], **tokens)
         times["second phrase"] = time.perf_counter() - started
-    times["threads"] = torch.get_num_threads()
+    # a time means nothing without these: a load above the number of cores spoils it
+    conditions = dict(threads=torch.get_num_threads(), openblas_threads=os.environ["OPENBLAS_NUM_THREADS"],
+                      cores=os.cpu_count(), load_before=load, load_after=os.getloadavg()[0])
     with open(os.path.join(out, "times.json"), "w", encoding="utf-8") as file:
-        json.dump(times, file, indent=1)
+        json.dump(dict(seconds=times, conditions=conditions), file, indent=1)
+    print(conditions)
     for stage, seconds in times.items():
         print(f"{stage:16s} {seconds:8.3f}")
 
