@@ -157,7 +157,23 @@ Tensor WeightLoader::load(const std::string& name, const Shape& shape, bool requ
             misshaped_.push_back(str(name, ": expected ", to_string(shape), ", found ", to_string(entry->shape)));
         return zeros(name, shape);
     }
+    release_earlier(*entry);
     return read(*entry);
+}
+
+// Weights are packed right after they are bound, so what was handed out a while ago will hardly be read again; if it is,
+// its pages come back from the file. Keeps the resident size near that of the packed model.
+void WeightLoader::release_earlier(const Entry& entry) {
+    constexpr size_t kResident = size_t{64} << 20;
+    if (resident_bytes_ > kResident) {
+        for (const WeightTensor* tensor : resident_) file_->release(*tensor);
+        resident_.clear();
+        resident_bytes_ = 0;
+    }
+    for (const Part& part : entry.parts) {
+        resident_.push_back(part.tensor);
+        resident_bytes_ += part.tensor->bytes;
+    }
 }
 
 Tensor WeightLoader::read(const Entry& entry) const {

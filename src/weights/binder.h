@@ -75,6 +75,7 @@ private:
     static void complete(Entry& entry);
     Entry* find(const std::string& name);
     Tensor load(const std::string& name, const Shape& shape, bool required);
+    void release_earlier(const Entry& entry);
     Tensor read(const Entry& entry) const;
     Tensor zeros(const std::string& name, const Shape& shape) const;
     std::string describe_missing(const std::string& name, const Shape& shape) const;
@@ -93,6 +94,8 @@ private:
     std::vector<Missing> missing_;
     std::vector<std::string> misshaped_, unreadable_;  // sentences
     std::unordered_set<std::string> reported_;
+    std::vector<const WeightTensor*> resident_;  // bound since pages were last released
+    size_t resident_bytes_ = 0;
 };
 
 }  // namespace sam3
