@@ -161,8 +161,8 @@ Tensor WeightLoader::load(const std::string& name, const Shape& shape, bool requ
     return read(*entry);
 }
 
-// Weights are packed right after they are bound, so what was handed out a while ago will hardly be read again; if it is,
-// its pages come back from the file. Keeps the resident size near that of the packed model.
+// Weights are packed right after they are bound, so what was handed out a while ago will hardly be read again; if it
+// is, its pages come back from the file. Keeps the resident size near that of the packed model.
 void WeightLoader::release_earlier(const Entry& entry) {
     constexpr size_t kResident = size_t{64} << 20;
     if (resident_bytes_ > kResident) {

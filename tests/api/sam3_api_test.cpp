@@ -87,8 +87,8 @@ TEST_F(Api, SeveralPromptsGiveWhatEachGivesAlone) {
     sam3_pcs_params with_box = prompt("star");
     with_box.pos_exemplars.push_back({10, 10, 60, 50});
     with_box.neg_exemplars.push_back({70, 20, 120, 90});
-    const std::vector<sam3_pcs_params> prompts = {prompt("red circle"), prompt("every large dotted hexagon near the moon"),
-                                                  with_box};
+    const std::vector<sam3_pcs_params> prompts = {prompt("red circle"),
+                                                  prompt("every large dotted hexagon near the moon"), with_box};
     const std::vector<sam3_result> together = sam3_segment_pcs_batch(*state_, *model_, prompts);
     ASSERT_EQ(together.size(), 3U) << sam3_last_error();
     for (size_t i = 0; i < prompts.size(); ++i) {
