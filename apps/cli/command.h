@@ -12,6 +12,7 @@ namespace sam3::cli {
 
 using Action = std::function<void()>;
 
+void add_bench(CLI::App& program, Action& chosen);
 void add_doctor(CLI::App& program, Action& chosen);
 void add_inspect(CLI::App& program, Action& chosen);
 void add_segment(CLI::App& program, Action& chosen);

@@ -19,6 +19,7 @@ constexpr int kDone = 0, kFailed = 1, kWrongUsage = 2;
 constexpr void (*kCommands[])(CLI::App&, sam3::cli::Action&) = {
     sam3::cli::add_segment,
     sam3::cli::add_inspect,
+    sam3::cli::add_bench,
     sam3::cli::add_doctor,
 };
 
