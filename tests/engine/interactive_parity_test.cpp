@@ -1,10 +1,9 @@
 // SAM 3's interactive head against transformers on small random models: clicks, boxes, masks and refinement.
 #include "engine/image_session.h"
 #include "support/goldens.h"
+#include "support/traces.h"
 
 #include <nlohmann/json.hpp>
-
-#include <map>
 
 namespace sam3 {
 namespace {
@@ -34,9 +33,7 @@ protected:
         options.path = folder_;
         options.behaviour = golden_->text("behaviour");
         session_ = std::make_unique<ImageSession>(Model::load(options), 2);
-        session_->ops().set_trace([this](const std::string& name, const Tensor& tensor) {
-            traced_[name].push_back(session_->ops().download(tensor));
-        });
+        traces_.collect_from(session_->ops());
         const test::Golden picture(folder_ + "/image-0.safetensors");
         const Shape shape = picture.shape("image");
         Image image(static_cast<int>(shape[1]), static_cast<int>(shape[0]), 3);
@@ -63,23 +60,10 @@ protected:
         return list;
     }
 
-    Tensor traced(const std::string& name) const {
-        const std::vector<Tensor>& parts = traced_.at(name);
-        int64_t count = 0;
-        for (const Tensor& part : parts) count += part.numel();
-        Tensor all = Tensor::host({count});
-        float* out = all.data<float>();
-        for (const Tensor& part : parts) {
-            std::memcpy(out, part.raw(), static_cast<size_t>(part.numel()) * sizeof(float));
-            out += part.numel();
-        }
-        return all;
-    }
-
     std::string folder_;
     std::unique_ptr<test::Golden> golden_;
     std::unique_ptr<ImageSession> session_;
-    std::map<std::string, std::vector<Tensor>> traced_;
+    test::Traces traces_;
 };
 
 TEST_P(InteractiveParity, EveryStageEqualsTheReference) {
@@ -88,16 +72,16 @@ TEST_P(InteractiveParity, EveryStageEqualsTheReference) {
         const test::Golden image(folder_ + "/tracker-image.safetensors");
         for (int i = 0; i < 3; ++i) {
             const std::string name = "tracker.fpn." + std::to_string(i);
-            EXPECT_LE(image.error(name, traced(name)), kTolerance) << name;
+            EXPECT_LE(image.error(name, traces_.joined(name)), kTolerance) << name;
         }
     }
-    EXPECT_LE(golden_->error("prompt.sparse", traced("prompt.sparse")), kTolerance);
+    EXPECT_LE(golden_->error("prompt.sparse", traces_.joined("prompt.sparse")), kTolerance);
     if (golden_->has("input_mask")) {
-        EXPECT_LE(golden_->error("prompt.dense", traced("prompt.dense")), kTolerance);
+        EXPECT_LE(golden_->error("prompt.dense", traces_.joined("prompt.dense")), kTolerance);
     }
-    EXPECT_LE(golden_->error("result.low_res", traced("click.masks")), kTolerance);
-    EXPECT_LE(golden_->error("result.iou", traced("click.iou")), kTolerance);
-    EXPECT_LE(golden_->error("tracker.object_score", traced("click.object")), kTolerance);
+    EXPECT_LE(golden_->error("result.low_res", traces_.joined("click.masks")), kTolerance);
+    EXPECT_LE(golden_->error("result.iou", traces_.joined("click.iou")), kTolerance);
+    EXPECT_LE(golden_->error("tracker.object_score", traces_.joined("click.object")), kTolerance);
 }
 
 TEST_P(InteractiveParity, MasksEqualTheReferencesButForPixelsAtTheThreshold) {

@@ -1,10 +1,9 @@
 // SAM 3's concept detector against transformers on small random models: every intermediate and the final results.
 #include "engine/image_session.h"
 #include "support/goldens.h"
+#include "support/traces.h"
 
 #include <nlohmann/json.hpp>
-
-#include <map>
 
 namespace sam3 {
 namespace {
@@ -41,9 +40,7 @@ protected:
         options.behaviour = golden_->text("behaviour");
         options.image_size = static_cast<int64_t>(golden_->number("image_size"));
         session_ = std::make_unique<ImageSession>(Model::load(options), 2);
-        session_->ops().set_trace([this](const std::string& name, const Tensor& tensor) {
-            traced_[name].push_back(session_->ops().download(tensor));
-        });
+        traces_.collect_from(session_->ops());
     }
 
     std::vector<ConceptPrompt> prompts() const {
@@ -79,22 +76,8 @@ protected:
         return list;
     }
 
-    // All tensors traced under a name, one after the other, as one.
-    Tensor traced(const std::string& name) const {
-        const std::vector<Tensor>& parts = traced_.at(name);
-        int64_t count = 0;
-        for (const Tensor& part : parts) count += part.numel();
-        Tensor all = Tensor::host({count});
-        float* out = all.data<float>();
-        for (const Tensor& part : parts) {
-            std::memcpy(out, part.raw(), static_cast<size_t>(part.numel()) * sizeof(float));
-            out += part.numel();
-        }
-        return all;
-    }
-
     void expect_image_features() const {
-        for (const auto& [name, parts] : traced_) {
+        for (const auto& [name, parts] : traces_.all()) {
             if (name != "pixel_values" && !name.starts_with("vision.")) continue;
             const int64_t each = parts[0].numel() / static_cast<int64_t>(images_.size());
             for (size_t i = 0; i < images_.size(); ++i) {
@@ -110,7 +93,7 @@ protected:
     std::unique_ptr<test::Golden> golden_;
     std::vector<std::unique_ptr<test::Golden>> images_;
     std::unique_ptr<ImageSession> session_;
-    std::map<std::string, std::vector<Tensor>> traced_;
+    test::Traces traces_;
 };
 
 // Pixels of a packed golden mask that differ.
@@ -129,12 +112,12 @@ TEST_P(Sam3Parity, EveryIntermediateEqualsTheReference) {
     session_->segment(list);
     expect_image_features();
     size_t compared = 0;
-    for (const auto& [name, parts] : traced_) {
+    for (const auto& [name, parts] : traces_.all()) {
         if (name == "pixel_values" || name.starts_with("vision.")) continue;
         ASSERT_TRUE(golden_->has(name)) << name;
         // Meta pads with another token, so the rows after the end token differ; nothing looks at them.
         if (name == "text.features" && golden_->text("behaviour") == "official") continue;
-        EXPECT_LE(golden_->error(name, traced(name)), kTolerance) << name;
+        EXPECT_LE(golden_->error(name, traces_.joined(name)), kTolerance) << name;
         ++compared;
     }
     EXPECT_GE(compared, 10U);
