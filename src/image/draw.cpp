@@ -76,7 +76,8 @@ struct Stamp {
         for (int v = std::max(0, y - reach); v <= std::min(height - 1, y + reach); ++v)
             for (int u = std::max(0, x - reach); u <= std::min(width - 1, x + reach); ++u) {
                 uint8_t& at = coverage[static_cast<size_t>(v) * static_cast<size_t>(width) + static_cast<size_t>(u)];
-                at = std::max(at, weights[static_cast<size_t>((v - y + reach) * side + (u - x + reach))]);
+                at = std::max(at, weights[static_cast<size_t>(v - y + reach) * static_cast<size_t>(side) +
+                                          static_cast<size_t>(u - x + reach)]);
             }
     }
 };
