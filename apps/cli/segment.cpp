@@ -204,7 +204,7 @@ Segmentation find(const Options& options, const std::vector<ConceptPrompt>& prom
     if (!queries.empty()) refine(results, queries, session);
     const std::vector<VisualQuery> more = options.multimask ? candidate_queries(results) : std::vector<VisualQuery>();
     add_concepts(out, prompts, results);
-    add_candidates(out, more, session);
+    if (options.multimask) add_candidates(out, more, session);
     return out;
 }
 

@@ -165,6 +165,7 @@ VisualAnswer ImageSession::answer(const Tensor& masks, const Tensor& iou, const 
 
 std::vector<VisualAnswer> ImageSession::segment(std::span<const VisualQuery> queries) {
     if (!encoded()) fail("no image was encoded: encode one before segmenting");
+    if (queries.empty()) return {};
     const InteractiveHead& head = model_->interactive_head();
     for (const VisualQuery& query : queries) {
         if (query.image < 0 || query.image >= static_cast<int>(sizes_.size()))
