@@ -24,7 +24,9 @@ std::string read(const fs::path& path) {
 // A Sam3Model folder as transformers saves it: sam3-a without the tracker and without the video model's prefix.
 fs::path make_detector_only() {
     const fs::path from = test::data_path("models/sam3-a");
-    const fs::path to = fs::path(testing::TempDir()) / "sam3-detector-only";
+    // Tests run in processes side by side: each has a folder of its own.
+    const std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
+    const fs::path to = fs::path(testing::TempDir()) / ("sam3-" + name);
     fs::create_directories(to);
     const std::string bytes = read(from / "model.safetensors");
     uint64_t length = 0;
@@ -33,11 +35,11 @@ fs::path make_detector_only() {
     const std::string prefix = "detector_model.";
     nlohmann::json kept = nlohmann::json::object();
     std::string data;
-    for (const auto& [name, entry] : header.items()) {
-        if (name.rfind(prefix, 0) != 0) continue;
+    for (const auto& [key, entry] : header.items()) {
+        if (key.rfind(prefix, 0) != 0) continue;
         const auto begin = entry["data_offsets"][0].get<size_t>();
         const size_t size = entry["data_offsets"][1].get<size_t>() - begin;
-        kept[name.substr(prefix.size())] = {
+        kept[key.substr(prefix.size())] = {
             {"dtype", entry["dtype"]}, {"shape", entry["shape"]}, {"data_offsets", {data.size(), data.size() + size}}};
         data += bytes.substr(8 + length + begin, size);
     }
