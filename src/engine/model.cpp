@@ -59,6 +59,13 @@ const InteractiveHead& Model::interactive_head() const {
     return *network().interactive_head();
 }
 
+const MemoryTracker& Model::tracker() const {
+    if (!follows_objects())
+        fail(path_, ": this model (", name(),
+             ") has no memory of earlier frames: it works on single images, not on videos");
+    return *network().tracker();
+}
+
 TextFeatures Model::text_features(Ops& ops, const std::string& phrase) const {
     if (const auto cached = text_cache_.find(phrase)) return *cached;
     const Sam3Detector& concepts = detector();

@@ -30,9 +30,11 @@ public:
 
     bool finds_concepts() const { return network().detector() != nullptr; }
     bool answers_clicks() const { return network().interactive_head() != nullptr; }
+    bool follows_objects() const { return network().tracker() != nullptr; }
     // The part that a job needs; fails with a sentence when this model does not have it.
     const Sam3Detector& detector() const;
     const InteractiveHead& interactive_head() const;
+    const MemoryTracker& tracker() const;
 
     // Features of a phrase, computed once: [context, D] and how many leading tokens are real.
     TextFeatures text_features(Ops& ops, const std::string& phrase) const;

@@ -15,15 +15,16 @@ namespace sam3 {
 
 namespace {
 
-// What image use leaves alone in a complete SAM 3 checkpoint.
-std::vector<IgnoreRule> unused_on_images(const Sam3Config& config) {
+// What may stay unread in a complete SAM 3 checkpoint.
+std::vector<IgnoreRule> unused_weights(const Sam3Config& config) {
     std::vector<IgnoreRule> rules = sam3_unused_weights();
-    for (const char* part :
-         {"tracker_model.memory_**", "tracker_model.mask_downsample.**", "tracker_model.object_pointer_proj.**",
-          "tracker_model.temporal_positional_encoding_projection_layer.**",
-          "tracker_model.no_memory_positional_encoding", "tracker_model.no_object_pointer",
-          "tracker_model.occlusion_spatial_embedding_parameter"})
-        rules.push_back({part, "memory of earlier frames"});
+    rules.push_back({"tracker_model.no_memory_positional_encoding", "no part of the network reads it"});
+    if (!config.has_memory)
+        for (const char* part :
+             {"tracker_model.memory_**", "tracker_model.mask_downsample.**", "tracker_model.object_pointer_proj.**",
+              "tracker_model.temporal_positional_encoding_projection_layer.**", "tracker_model.no_object_pointer",
+              "tracker_model.occlusion_spatial_embedding_parameter"})
+            rules.push_back({part, "memory of earlier frames, which is incomplete"});
     rules.push_back({"tracker_model.shared_image_embedding.positional_embedding", "equals the prompt encoder's"});
     if (!config.has_tracker) {
         rules.push_back({"tracker_model.**", "the tracker was not asked for"});
@@ -45,6 +46,8 @@ Sam3Config sam3_config(const WeightFile& file, const NameMap& names) {
     if (const auto json = file.side_file("config.json"))
         config = Sam3Config::from_hugging_face(*json, *file.side_path("config.json"));
     config.has_tracker = config.has_tracker && has_name(file, names, "tracker_model.mask_decoder.");
+    config.has_memory =
+        config.tracker.memory.fits(config.neck.hidden_size) && has_name(file, names, "tracker_model.memory_encoder.");
     config.has_detector = has_name(file, names, "detector_model.detr_decoder.");
     return config;
 }
@@ -57,7 +60,7 @@ LoadedNetwork load_sam3(const std::shared_ptr<const WeightFile>& file, const nn:
     if (config.behaviour.name == "hf") config.behaviour.vit_norm_eps = config.vit.norm_eps;
     WeightLoader loader(file, names);
     auto network = std::make_unique<Sam3>(context, loader.root(), config);
-    loader.finish("SAM 3", unused_on_images(config));
+    loader.finish("SAM 3", unused_weights(config));
     return {std::move(network), std::string(names.name), config.behaviour, config.text};
 }
 

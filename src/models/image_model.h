@@ -8,6 +8,7 @@
 
 namespace sam3 {
 
+class MemoryTracker;
 class Sam3Detector;
 
 // How an image becomes the network's square input.
@@ -23,6 +24,9 @@ struct StabilityRule {
     bool active = false;
     float delta = 0.05F;
     float threshold = 0.98F;
+
+    // Whether a mask's outline stays put: most pixels above -delta are also above +delta. Host memory.
+    bool holds(const Tensor& logits) const;
 };
 
 // A model that encodes an image once and answers prompts on it. Immutable after loading; any thread may use it.
@@ -38,6 +42,9 @@ public:
     virtual const InteractiveHead* interactive_head() const = 0;
     virtual std::vector<InteractiveFeatures> interactive_features(Ops& ops, const Tensor& trunk) const = 0;
     virtual StabilityRule stability_rule() const { return {}; }
+
+    // Following objects through a video; null when the file has no memory.
+    virtual const MemoryTracker* tracker() const { return nullptr; }
 
     // Concepts by text and exemplar; null when the model has no detector.
     virtual const Sam3Detector* detector() const { return nullptr; }

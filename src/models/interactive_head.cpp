@@ -31,6 +31,10 @@ SamMaskDecoder::Output InteractiveHead::decode(Ops& ops, const InteractiveFeatur
                                                int64_t image_size) const {
     const int64_t height = features.image.dim(1);
     const int64_t width = features.image.dim(2);
+    const auto batch = static_cast<int64_t>(prompts.size());
+    if (prompts.empty() || (features.image.dim(0) != 1 && features.image.dim(0) != batch))
+        fail("the interactive head got ", batch, " prompts for ", features.image.dim(0),
+             " images: give one prompt an image, or one image for all");
     std::vector<VisualPrompt> where;
     for (const InteractivePrompt& prompt : prompts) where.push_back(prompt.where);
     const PromptEncoder::Tokens sparse = prompts_.encode(ops, where, image_size);

@@ -7,7 +7,8 @@ namespace sam3 {
 
 // What clicks are answered from: one image's embedding, and finer maps where the family has them.
 struct InteractiveFeatures {
-    Tensor image;              // [1, H, W, C]
+    Tensor image;              // [1, H, W, C], as a single image's clicks see it
+    Tensor map;                // [1, H, W, C], the neck's own, as a video's frames see it
     std::vector<Tensor> fine;  // the decoder's, finest first; may be empty
 };
 

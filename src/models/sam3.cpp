@@ -9,6 +9,9 @@ Sam3::Sam3(const nn::LoadContext& context, const Scope& root, const Sam3Config& 
            config.behaviour.vit_norm_eps) {
     if (config.has_detector) detector_.emplace(context, root / "detector_model", config);
     if (config.has_tracker) interactive_.emplace(context, root, config);
+    if (config.has_tracker && config.has_memory)
+        memory_.emplace(context, root / "tracker_model", config.neck.hidden_size, config.tracker.memory,
+                        interactive_->head(), stability_rule());
 }
 
 Tensor Sam3::encode(Ops& ops, const Tensor& pixels) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "models/image_model.h"
+#include "models/memory_tracker.h"
 #include "models/sam3_detector.h"
 #include "models/sam3_interactive.h"
 #include "models/vit.h"
@@ -9,8 +10,8 @@
 
 namespace sam3 {
 
-// SAM 3 on images: one image encoder, the concept detector and the interactive head on top of it. A file may lack
-// either head.
+// SAM 3: one image encoder, the concept detector and the interactive head on top of it, and the memory that makes the
+// head a tracker. A file may lack any of the three.
 class Sam3 : public ImageModel {
 public:
     // `root` has canonical names; config says which heads are there.
@@ -21,6 +22,7 @@ public:
     const InteractiveHead* interactive_head() const override { return interactive_ ? &interactive_->head() : nullptr; }
     std::vector<InteractiveFeatures> interactive_features(Ops& ops, const Tensor& trunk) const override;
     StabilityRule stability_rule() const override;
+    const MemoryTracker* tracker() const override { return memory_ ? &*memory_ : nullptr; }
     const Sam3Detector* detector() const override { return detector_ ? &*detector_ : nullptr; }
 
 private:
@@ -29,6 +31,7 @@ private:
     Vit vit_;
     std::optional<Sam3Detector> detector_;
     std::optional<Sam3Interactive> interactive_;
+    std::optional<MemoryTracker> memory_;
 };
 
 }  // namespace sam3

@@ -47,6 +47,37 @@ void read_stack(const JsonSection& section, StackConfig& stack) {
     section.read_activation("hidden_act", stack.activation);
 }
 
+void read_memory(const JsonSection& section, MemoryConfig& memory) {
+    section.read("num_maskmem", memory.frames);
+    section.read("memory_encoder_output_channels", memory.channels);
+    section.read("max_object_pointers_in_encoder", memory.pointers);
+    section.read("max_cond_frame_num", memory.conditioning_frames);
+    section.read_flag("enable_temporal_pos_encoding_for_object_pointers", memory.pointer_positions);
+    section.read_flag("enable_occlusion_spatial_embedding", memory.occlusion_embedding);
+    section.read("memory_attention_num_layers", memory.layers);
+    section.read("memory_attention_num_attention_heads", memory.heads);
+    section.read("memory_attention_downsample_rate", memory.downsample_rate);
+    section.read("memory_attention_feed_forward_hidden_size", memory.mlp_size);
+    section.read("memory_attention_rope_theta", memory.rope_theta);
+    section.read_activation("memory_attention_feed_forward_hidden_act", memory.activation);
+    section.read("sigmoid_scale_for_mem_enc", memory.mask_scale);
+    section.read("sigmoid_bias_for_mem_enc", memory.mask_bias);
+    section.read("mask_downsampler_stride", memory.downsampler_stride);
+    section.read("mask_downsampler_total_stride", memory.downsampler_total_stride);
+    section.read("mask_downsampler_kernel_size", memory.downsampler_kernel);
+    section.read("mask_downsampler_padding", memory.downsampler_padding);
+    section.read_activation("mask_downsampler_hidden_act", memory.downsampler_activation);
+    section.read("memory_fuser_num_layers", memory.fuser_layers);
+    section.read("memory_fuser_intermediate_dim", memory.fuser_mlp_size);
+    section.read("memory_fuser_kernel_size", memory.fuser_kernel);
+    section.read("memory_fuser_padding", memory.fuser_padding);
+    section.read_activation("memory_fuser_hidden_act", memory.fuser_activation);
+    section.read_flag("multimask_output_in_sam", memory.multimask);
+    section.read_flag("multimask_output_for_tracking", memory.multimask_when_tracking);
+    section.read("multimask_min_pt_num", memory.multimask_min_points);
+    section.read("multimask_max_pt_num", memory.multimask_max_points);
+}
+
 void read_tracker(const JsonSection& section, TrackerConfig& tracker) {
     const JsonSection prompt = section.child("prompt_encoder_config");
     prompt.read("hidden_size", tracker.prompt.hidden_size);
@@ -66,6 +97,7 @@ void read_tracker(const JsonSection& section, TrackerConfig& tracker) {
     decoder.read_flag("dynamic_multimask_via_stability", tracker.dynamic_multimask);
     decoder.read("dynamic_multimask_stability_delta", tracker.stability_delta);
     decoder.read("dynamic_multimask_stability_thresh", tracker.stability_threshold);
+    read_memory(section, tracker.memory);
 }
 
 }  // namespace
@@ -84,6 +116,10 @@ Behaviour Behaviour::hugging_face() {
             .pad_with_eos = true,
             .clamp_presence = true,
             .no_memory_on_images = false,
+            .all_conditioning_pointers = true,
+            .corrections_are_conditioning = false,
+            .binarize_together = true,
+            .select_memories = false,
             .vit_norm_eps = 1e-6F,
             .threshold = 0.3F};
 }
@@ -190,6 +226,27 @@ void Sam3Config::validate(const std::string& path) const {
     size("there must be 1 to 16 mask candidates", tracker.decoder.multimask_outputs, 16);
     size("iou_head_depth must be 2 to 16", tracker.decoder.iou_head_depth - 1, 15);
     size("iou_head_hidden_dim must be 1 to 16384", tracker.decoder.iou_head_hidden, 16384);
+    const MemoryConfig& memory = tracker.memory;
+    size("num_maskmem must be 1 to 64", memory.frames, 64);
+    size("memory_encoder_output_channels must be 1 to 4096", memory.channels, 4096);
+    size("max_object_pointers_in_encoder must be 2 to 1024", memory.pointers - 1, 1023);
+    require(memory.conditioning_frames == -1 || (memory.conditioning_frames >= 1 && memory.conditioning_frames <= 64),
+            "max_cond_frame_num must be -1 or 1 to 64", memory.conditioning_frames);
+    size("the memory attention must have 1 to 64 layers", memory.layers, 64);
+    size("the memory attention must have 1 to 256 heads", memory.heads, 256);
+    size("memory_attention_downsample_rate must be 1 to 64", memory.downsample_rate, 64);
+    require(neck.hidden_size % (4 * memory.heads * memory.downsample_rate) == 0,
+            "the memory attention's head size must be a multiple of 4", static_cast<double>(neck.hidden_size));
+    size("the memory attention's feed-forward size must be 1 to 65536", memory.mlp_size, 65536);
+    size("mask_downsampler_stride must be 2 to 16", memory.downsampler_stride - 1, 15);
+    size("mask_downsampler_total_stride must be 2 to 64", memory.downsampler_total_stride - 1, 63);
+    size("mask_downsampler_kernel_size must be 1 to 31", memory.downsampler_kernel, 31);
+    size("memory_fuser_kernel_size must be 1 to 31", memory.fuser_kernel, 31);
+    require(
+        memory.downsampler_padding == memory.downsampler_kernel / 2 && memory.fuser_padding == memory.fuser_kernel / 2,
+        "the memory encoder's paddings must be half its kernels", memory.fuser_padding);
+    size("the memory fuser must have 1 to 64 layers", memory.fuser_layers, 64);
+    size("memory_fuser_intermediate_dim must be 1 to 65536", memory.fuser_mlp_size, 65536);
 }
 
 }  // namespace sam3

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "models/memory_config.h"
 #include "models/prompt_encoder.h"
 #include "models/sam_mask_decoder.h"
 #include "runtime/kernels.h"
@@ -64,17 +65,22 @@ struct TrackerConfig {
     bool dynamic_multimask = true;
     float stability_delta = 0.05F;
     float stability_threshold = 0.98F;
+    MemoryConfig memory;
 };
 
 // Where the two reference implementations differ; part of a model's metadata (docs/parity.md).
 struct Behaviour {
     std::string name = "official";
-    bool cls_on_text_only = true;            // the geometry encoder's CLS token joins text-only prompts
-    bool sigmoid_before_upsampling = false;  // order of the two on mask logits
-    bool mask_padding_in_text = false;       // padding tokens are invisible inside the text encoder
-    bool pad_with_eos = false;               // else with token 0
-    bool clamp_presence = false;             // presence logit limited to +-10
-    bool no_memory_on_images = true;         // clicks on single images add the "no memory" embedding
+    bool cls_on_text_only = true;              // the geometry encoder's CLS token joins text-only prompts
+    bool sigmoid_before_upsampling = false;    // order of the two on mask logits
+    bool mask_padding_in_text = false;         // padding tokens are invisible inside the text encoder
+    bool pad_with_eos = false;                 // else with token 0
+    bool clamp_presence = false;               // presence logit limited to +-10
+    bool no_memory_on_images = true;           // clicks on single images add the "no memory" embedding
+    bool all_conditioning_pointers = false;    // else pointers only of the conditioning frames that attention sees
+    bool corrections_are_conditioning = true;  // a click on a tracked frame makes it a conditioning frame
+    bool binarize_together = false;            // one object's click rounds the memory masks of all objects of the frame
+    bool select_memories = true;               // frames with a poor mask are passed over when memories are chosen
     float vit_norm_eps = 1e-5F;
     float threshold = 0.5F;
 
@@ -96,6 +102,7 @@ struct Sam3Config {
     int mask_upsampling_stages = 3;
     bool has_detector = true;
     bool has_tracker = true;
+    bool has_memory = true;
     TrackerConfig tracker;
     Behaviour behaviour;
     std::vector<float> image_mean = {0.5F, 0.5F, 0.5F};

@@ -15,13 +15,15 @@ std::vector<InteractiveFeatures> Sam3Interactive::features(Ops& ops, const Tenso
     const std::vector<Tensor> out = ops.stage("tracker_neck", {trunk}, [&](const std::vector<Tensor>& in) {
         const std::vector<Tensor> maps = neck_.forward(ops, in[0]);
         std::vector<Tensor> result = head_.decoder().project_high_resolution(ops, maps);
+        result.push_back(maps.back());
         result.push_back(no_memory_ ? ops.add(maps.back(), no_memory_) : maps.back());
         for (size_t i = 0; i < maps.size(); ++i) ops.trace("tracker.fpn." + std::to_string(i), maps[i]);
         return result;
     });
     std::vector<InteractiveFeatures> images;
     for (int64_t n = 0; n < trunk.dim(0); ++n)
-        images.push_back({out[2].slice(0, n, 1), {out[0].slice(0, n, 1), out[1].slice(0, n, 1)}});
+        images.push_back(
+            {out[3].slice(0, n, 1), out[2].slice(0, n, 1), {out[0].slice(0, n, 1), out[1].slice(0, n, 1)}});
     return images;
 }
 

@@ -71,7 +71,16 @@ Tensor encode(const Sam1& model, const Golden& image, Traced& traced) {
     const auto pictures = Json::parse(image.text("pictures")).get<std::vector<int>>();
     const Tensor pixels = prepare(model.config(), pictures, static_cast<int>(image.number("image_size")));
     traced.tensors["pixel_values"] = pixels;
-    return model.encode_image(traced.ops, traced.ops.upload(pixels));
+    return model.encode(traced.ops, traced.ops.upload(pixels));
+}
+
+// mask: logits [h, w] for every prompt, or undefined.
+SamMaskDecoder::Output decode(const Sam1& model, Ops& ops, const Tensor& embedding,
+                              const std::vector<VisualPrompt>& prompts, const Tensor& mask = {}) {
+    std::vector<InteractivePrompt> all;
+    for (const VisualPrompt& prompt : prompts) all.push_back({prompt, mask});
+    return model.interactive_head()->decode(ops, {embedding, {}, {}}, all,
+                                            embedding.dim(1) * model.config().vision.patch_size);
 }
 
 std::vector<VisualPrompt> prompts_of(const Golden& golden) {
@@ -167,9 +176,11 @@ TEST_P(Sam1Prompts, TokensMasksAndScoresEqualTheReference) {
         const Tensor stored = golden.tensor("input_mask");  // 8 x + 128
         for (int64_t i = 0; i < stored.numel(); ++i)
             stored.data<float>()[i] = (stored.data<float>()[i] - 128.0F) / 8.0F;
-        mask = traced.ops.upload(stored.reshape({1, stored.dim(0), stored.dim(1), 1}));
+        mask = stored;
     }
-    const SamMaskDecoder::Output output = model.decode(traced.ops, embedding, prompts_of(golden), mask);
+    const SamMaskDecoder::Output output = decode(model, traced.ops, embedding, prompts_of(golden), mask);
+    traced.tensors["masks"] = output.masks;
+    traced.tensors["iou"] = output.iou;
     for (const std::string tensor : {"prompt.sparse", "prompt.dense", "masks", "iou"}) {
         if (tensor == "prompt.sparse" && !golden.has(tensor)) {  // a mask alone brings no tokens
             EXPECT_EQ(traced.tensors[tensor].numel(), 0);
@@ -219,9 +230,9 @@ TEST(Sam1, ABatchOfDifferentPromptsGivesWhatEachGivesAlone) {
         {.points = {}, .box = {}},
         {.points = {{50, 50, true}}, .box = VisualPrompt::Box{10, 12, 90, 70}},
     };
-    const SamMaskDecoder::Output together = model.decode(traced.ops, embedding, prompts);
+    const SamMaskDecoder::Output together = decode(model, traced.ops, embedding, prompts);
     for (size_t i = 0; i < prompts.size(); ++i) {
-        const SamMaskDecoder::Output alone = model.decode(traced.ops, embedding, {prompts[i]});
+        const SamMaskDecoder::Output alone = decode(model, traced.ops, embedding, {prompts[i]});
         expect_close(together.masks.slice(0, static_cast<int64_t>(i), 1), alone.masks);
         expect_close(together.iou.slice(0, static_cast<int64_t>(i), 1), alone.iou);
     }
@@ -235,18 +246,18 @@ TEST(Sam1, ResultsDoNotDependOnTheNumberOfThreads) {
     const Tensor embedding = encode(model, image, one);
     expect_equal(encode(model, image, three), embedding);
     const std::vector<VisualPrompt> prompts = {{.points = {{20, 30, true}}, .box = {}}};
-    expect_equal(model.decode(three.ops, embedding, prompts).masks, model.decode(one.ops, embedding, prompts).masks);
+    expect_equal(decode(model, three.ops, embedding, prompts).masks, decode(model, one.ops, embedding, prompts).masks);
 }
 
 TEST(Sam1, RefusesInputsThatDoNotFit) {
     const Sam1& model = shared_model("sam1-b");
     Ops ops(cpu(), 1);
-    EXPECT_THROW(model.encode_image(ops, ops.full({1, 120, 128, 3}, 0)), Error);
+    EXPECT_THROW(model.encode(ops, ops.full({1, 120, 128, 3}, 0)), Error);
     const Tensor embedding = ops.full({2, 8, 8, 32}, 0);
     const VisualPrompt prompt{.points = {{1, 2, true}}, .box = {}};
-    EXPECT_THROW(model.decode(ops, embedding, {}), Error);
-    EXPECT_THROW(model.decode(ops, embedding, {prompt, prompt, prompt}), Error);
-    EXPECT_THROW(model.decode(ops, embedding, {prompt, prompt}, ops.full({1, 16, 32, 1}, 0)), Error);
+    EXPECT_THROW(decode(model, ops, embedding, {}), Error);
+    EXPECT_THROW(decode(model, ops, embedding, {prompt, prompt, prompt}), Error);
+    EXPECT_THROW(decode(model, ops, embedding, {prompt, prompt}, ops.full({16, 32}, 0)), Error);
 }
 
 }  // namespace

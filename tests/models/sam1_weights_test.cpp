@@ -155,8 +155,9 @@ Tensor first_mask(const std::shared_ptr<const WeightFile>& file, const Sam1Confi
     loader.finish("SAM 1", sam1_unused_weights());
     Ops ops(cpu(), 1);
     const int64_t size = config.vision.image_size;
-    const Tensor embedding = model.encode_image(ops, random_tensor({1, size, size, 3}, 5));
-    return model.decode(ops, embedding, {{.points = {{20, 30, true}}, .box = {}}}).masks;
+    const Tensor embedding = model.encode(ops, random_tensor({1, size, size, 3}, 5));
+    const InteractivePrompt prompt{{.points = {{20, 30, true}}, .box = {}}, {}};
+    return model.interactive_head()->decode(ops, {embedding, {}, {}}, {prompt}, size).masks;
 }
 
 TEST(Sam1Names, OfficialNamesAndUnalignedDataGiveTheSameMasks) {

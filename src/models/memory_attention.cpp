@@ -1,0 +1,83 @@
+#include "models/memory_attention.h"
+
+#include "nn/position.h"
+
+#include <algorithm>
+
+namespace sam3 {
+
+namespace {
+
+constexpr float kNormEps = 1e-5F;
+constexpr float kPositionWeight = 0.1F;
+
+Tensor for_batch(const Tensor& x, int64_t batch) { return x.dim(0) == batch ? x : x.expand(0, batch); }
+
+}  // namespace
+
+MemoryAttention::RopeAttention::RopeAttention(const nn::LoadContext& context, const Scope& scope, int64_t channels,
+                                              int64_t memory_channels, const MemoryConfig& config)
+    : heads(config.heads) {
+    const int64_t inner = channels / config.downsample_rate;
+    q = nn::Linear(context, scope / "q_proj", channels, inner);
+    k = nn::Linear(context, scope / "k_proj", memory_channels, inner);
+    v = nn::Linear(context, scope / "v_proj", memory_channels, inner);
+    o = nn::Linear(context, scope / "o_proj", inner, channels);
+}
+
+Tensor MemoryAttention::RopeAttention::forward(Ops& ops, const Tensor& query, const Tensor& key, const Tensor& value,
+                                               int64_t rotated_keys, const Tensor& table, const Tensor& key_mask,
+                                               const Tensor& residual) const {
+    const int64_t batch = std::max(query.dim(0), key.dim(0));
+    const Tensor queries = q.forward(ops, query);
+    ops.rope_2d_(queries, table, heads);
+    const Tensor keys = k.forward(ops, key);
+    ops.rope_2d_(keys.slice(1, 0, rotated_keys), table, heads);
+    const Tensor attended =
+        ops.attention(for_batch(queries, batch), keys, v.forward(ops, value), {.heads = heads, .key_mask = key_mask});
+    return o.forward(ops, attended, Activation::none, for_batch(residual, batch));
+}
+
+MemoryAttention::MemoryAttention(const nn::LoadContext& context, const Scope& scope, int64_t channels,
+                                 const MemoryConfig& config)
+    : config_(config), channels_(channels), norm_(context, scope / "layer_norm", channels, kNormEps) {
+    for (int i = 0; i < config.layers; ++i) {
+        const Scope layer = scope / "layers" / i;
+        layers_.push_back({nn::LayerNorm(context, layer / "layer_norm1", channels, kNormEps),
+                           nn::LayerNorm(context, layer / "layer_norm2", channels, kNormEps),
+                           nn::LayerNorm(context, layer / "layer_norm3", channels, kNormEps),
+                           RopeAttention(context, layer / "self_attn", channels, channels, config),
+                           RopeAttention(context, layer / "cross_attn_image", channels, config.channels, config),
+                           nn::Linear(context, layer / "linear1", channels, config.mlp_size),
+                           nn::Linear(context, layer / "linear2", config.mlp_size, channels)});
+    }
+}
+
+std::shared_ptr<const MemoryAttention::Tables> MemoryAttention::tables_for(Ops& ops, int64_t height,
+                                                                           int64_t width) const {
+    return tables_.get(height, width, [&] {
+        const Tensor positions = nn::sine_position_table(height, width, channels_);
+        for (int64_t i = 0; i < positions.numel(); ++i) positions.data<float>()[i] *= kPositionWeight;
+        const int64_t head_size = channels_ / config_.downsample_rate / config_.heads;
+        return Tables{ops.upload(positions),
+                      ops.upload(nn::axial_rope_table(height, width, head_size, config_.rope_theta, /*scale=*/1.0F))};
+    });
+}
+
+Tensor MemoryAttention::forward(Ops& ops, const Tensor& map, const MemoryTokens& memory) const {
+    const int64_t tokens = map.dim(1) * map.dim(2);
+    const std::shared_ptr<const Tables> tables = tables_for(ops, map.dim(1), map.dim(2));
+    Tensor x = ops.add(map.reshape({1, tokens, channels_}), tables->positions);
+    for (const Layer& layer : layers_) {
+        Tensor h = layer.norm1.forward(ops, x);
+        x = layer.self_attention.forward(ops, h, h, h, tokens, tables->rope, {}, x);
+        h = layer.norm2.forward(ops, x);
+        x = layer.cross_attention.forward(ops, h, memory.keys, memory.values, memory.in_maps, tables->rope, memory.mask,
+                                          x);
+        h = layer.mlp1.forward(ops, layer.norm3.forward(ops, x), config_.activation);
+        x = layer.mlp2.forward(ops, h, Activation::none, x);
+    }
+    return norm_.forward(ops, x).reshape({x.dim(0), map.dim(1), map.dim(2), channels_});
+}
+
+}  // namespace sam3

@@ -1,0 +1,241 @@
+#include "models/memory_tracker.h"
+
+#include "nn/position.h"
+#include "util/error.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace sam3 {
+
+namespace {
+
+constexpr float kAbsentLogit = -1024.0F;                       // a mask's logits where its object is not seen
+constexpr float kAdoptedScale = 20.0F, kAdoptedBias = -10.0F;  // logits that stand for an adopted mask
+constexpr float kPointerTemperature = 10000.0F;
+
+// A distance in time as sines, then cosines, of falling frequency.
+void encode_distance(float distance, int64_t channels, float* out) {
+    const int64_t half = channels / 2;
+    for (int64_t i = 0; i < half; ++i) {
+        const float divisor = std::pow(kPointerTemperature, static_cast<float>(2 * (i / 2)) / static_cast<float>(half));
+        out[i] = std::sin(distance / divisor);
+        out[half + i] = std::cos(distance / divisor);
+    }
+}
+
+std::vector<float> to_vector(const Tensor& host) { return {host.data<float>(), host.data<float>() + host.numel()}; }
+
+Tensor as_maps(const Tensor& masks) { return masks.reshape({masks.dim(0), masks.dim(1), masks.dim(2), 1}); }
+
+}  // namespace
+
+MemoryTracker::MemoryTracker(const nn::LoadContext& context, const Scope& scope, int64_t channels,
+                             const MemoryConfig& config, const InteractiveHead& head, const StabilityRule& stability)
+    : config_(config),
+      channels_(channels),
+      head_(head),
+      stability_(stability),
+      attention_(context, scope / "memory_attention", channels, config),
+      encoder_(context, scope / "memory_encoder", channels, config) {
+    const int64_t m = config.channels;
+    no_memory_ = nn::to_device(context, scope.tensor("no_memory_embedding", {1, 1, channels})).reshape({channels});
+    no_pointer_ = nn::to_device(context, scope.tensor("no_object_pointer", {1, channels}));
+    if (config.occlusion_embedding)
+        occlusion_ = nn::to_device(context, scope.tensor("occlusion_spatial_embedding_parameter", {1, m}));
+    temporal_ = scope.tensor("memory_temporal_positional_encoding", {config.frames, 1, 1, m});
+    mask_downsample_ = nn::Conv2d(context, scope / "mask_downsample", 1, 1, {.kernel = 4, .stride = 4});
+    pointer_head_ = nn::MlpHead(context, scope / "object_pointer_proj", {"proj_in", "layers.0", "proj_out"}, channels,
+                                channels, channels);
+    if (config.pointer_positions)
+        pointer_position_ = nn::Linear(context, scope / "temporal_positional_encoding_projection_layer", channels, m);
+}
+
+Tensor MemoryTracker::without_memory(Ops& ops, const Tensor& map) const { return ops.add(map, no_memory_); }
+
+// [frames, H*W, M]: where a memory token lies and how old it is; the last row is that of conditioning frames.
+std::shared_ptr<const Tensor> MemoryTracker::positions_for(Ops& ops, int64_t height, int64_t width) const {
+    return positions_.get(height, width, [&] {
+        const Tensor place = nn::sine_position_table(height, width, config_.channels);
+        Tensor table = Tensor::host({config_.frames, height * width, config_.channels});
+        float* out = table.data<float>();
+        for (int64_t age = 0; age < config_.frames; ++age) {
+            const float* time = temporal_.data<float>() + age * config_.channels;
+            for (int64_t i = 0; i < place.numel(); ++i) *out++ = place.data<float>()[i] + time[i % config_.channels];
+        }
+        return ops.upload(table);
+    });
+}
+
+// One object's pointers as tokens [P * C / M, M], and their positions likewise.
+std::pair<Tensor, Tensor> MemoryTracker::pointer_tokens(Ops& ops, const ObjectMemory& memory) const {
+    const auto count = static_cast<int64_t>(memory.pointers.size());
+    const int64_t split = channels_ / config_.channels;
+    std::vector<Tensor> rows;
+    Tensor distances = Tensor::host({count, channels_});
+    for (int64_t i = 0; i < count; ++i) {
+        const ObjectMemory::Pointer& pointer = memory.pointers[static_cast<size_t>(i)];
+        rows.push_back(pointer.vector.reshape({1, channels_}));
+        encode_distance(pointer.distance, channels_, distances.data<float>() + i * channels_);
+    }
+    const Tensor tokens = ops.concat(rows, 0).reshape({count * split, config_.channels});
+    if (!config_.pointer_positions) return {tokens, {}};
+    const Tensor positions = pointer_position_.forward(ops, ops.upload(distances));
+    return {tokens, ops.contiguous(positions.reshape({count, 1, config_.channels}).expand(1, split))
+                        .reshape({count * split, config_.channels})};
+}
+
+MemoryTokens MemoryTracker::gather(Ops& ops, const std::vector<ObjectMemory>& objects, int64_t height,
+                                   int64_t width) const {
+    const int64_t split = channels_ / config_.channels;
+    const int64_t area = height * width;
+    const auto batch = static_cast<int64_t>(objects.size());
+    size_t maps = 0;
+    size_t pointers = 0;
+    for (const ObjectMemory& object : objects) {
+        maps = std::max(maps, object.spatial.size());
+        pointers = std::max(pointers, object.pointers.size());
+    }
+    MemoryTokens memory;
+    memory.in_maps = static_cast<int64_t>(maps) * area;
+    const int64_t length = memory.in_maps + static_cast<int64_t>(pointers) * split;
+    memory.values = ops.full({batch, length, config_.channels}, 0.0F);
+    memory.keys = ops.full({batch, length, config_.channels}, 0.0F);
+    Tensor mask = Tensor::host({batch, length}, DType::u8);
+    std::fill_n(mask.data<uint8_t>(), mask.numel(), uint8_t{0});
+    bool padded = false;
+
+    const std::shared_ptr<const Tensor> positions = positions_for(ops, height, width);
+    for (int64_t b = 0; b < batch; ++b) {
+        const ObjectMemory& object = objects[static_cast<size_t>(b)];
+        const Tensor values = memory.values.select(0, b);
+        const Tensor keys = memory.keys.select(0, b);
+        uint8_t* const present = mask.data<uint8_t>() + b * length;
+        const auto place = [&](int64_t at, const Tensor& tokens, const Tensor& position) {
+            const Tensor value = values.slice(0, at, tokens.dim(0));
+            ops.copy_(value, tokens);
+            ops.copy_(keys.slice(0, at, tokens.dim(0)), position ? ops.add(value, position) : value);
+            std::fill_n(present + at, tokens.dim(0), uint8_t{1});
+        };
+        for (size_t i = 0; i < object.spatial.size(); ++i) {
+            const int age = object.spatial[i].age == 0 ? config_.frames : object.spatial[i].age;
+            place(static_cast<int64_t>(i) * area, object.spatial[i].tokens, positions->select(0, age - 1));
+        }
+        if (!object.pointers.empty()) {
+            const auto [tokens, position] = pointer_tokens(ops, object);
+            place(memory.in_maps, tokens, position);
+        }
+        padded = padded || object.spatial.size() != maps || object.pointers.size() != pointers;
+    }
+    if (padded) memory.mask = ops.upload(mask);
+    return memory;
+}
+
+Tensor MemoryTracker::with_memory(Ops& ops, const Tensor& map, const std::vector<ObjectMemory>& objects) const {
+    const MemoryTokens memory = gather(ops, objects, map.dim(1), map.dim(2));
+    const Tensor conditioned = attention_.forward(ops, map, memory);
+    ops.trace("memory.conditioned", conditioned);
+    return conditioned;
+}
+
+bool MemoryTracker::competes(bool first_frame, int points) const {
+    return config_.multimask && (first_frame || config_.multimask_when_tracking) &&
+           points >= config_.multimask_min_points && points <= config_.multimask_max_points;
+}
+
+// rows [B, ...], those of `keep` as they are, the others replaced by `other` [1, ...].
+Tensor MemoryTracker::replace_rows(Ops& ops, const Tensor& rows, const std::vector<bool>& keep,
+                                   const Tensor& other) const {
+    if (std::all_of(keep.begin(), keep.end(), [](bool kept) { return kept; })) return rows;
+    std::vector<Tensor> parts;
+    for (size_t i = 0; i < keep.size(); ++i)
+        parts.push_back(keep[i] ? rows.slice(0, static_cast<int64_t>(i), 1) : other);
+    return ops.concat(parts, 0);
+}
+
+MemoryTracker::Answer MemoryTracker::finish(Ops& ops, const SamMaskDecoder::Output& output,
+                                            const std::vector<bool>& compete) const {
+    const int64_t batch = output.masks.dim(0);
+    const int64_t count = output.masks.dim(1);
+    const int64_t height = output.masks.dim(2);
+    const int64_t width = output.masks.dim(3);
+    const Tensor iou = ops.download(output.iou);
+    Answer answer;
+    answer.object_score = to_vector(ops.download(output.object_score));
+
+    Tensor masks = Tensor::host({batch, 1}, DType::i32);   // which candidate's mask
+    Tensor tokens = Tensor::host({batch, 1}, DType::i32);  // which candidate's token
+    std::vector<bool> seen;
+    for (int64_t b = 0; b < batch; ++b) {
+        const float* quality = iou.data<float>() + b * count;
+        const auto best = static_cast<int32_t>(std::max_element(quality + 1, quality + count) - quality);
+        const bool competing = compete[static_cast<size_t>(b)];
+        // An unstable single mask gives way to the best candidate, but its token stays.
+        const bool single = !competing && (!stability_.active ||
+                                           stability_.holds(ops.download(output.masks.select(0, b).select(0, 0))));
+        masks.data<int32_t>()[b] = single ? 0 : best;
+        tokens.data<int32_t>()[b] = competing ? best : 0;
+        answer.iou.push_back(quality[masks.data<int32_t>()[b]]);
+        seen.push_back(answer.object_score[static_cast<size_t>(b)] > 0);
+    }
+    const Tensor chosen = ops.gather_rows(output.masks.reshape({batch, count, height * width}), ops.upload(masks));
+    answer.masks =
+        replace_rows(ops, chosen.reshape({batch, height, width}), seen, ops.full({1, height, width}, kAbsentLogit));
+    const Tensor token = ops.gather_rows(output.mask_tokens, ops.upload(tokens)).reshape({batch, channels_});
+    answer.pointers = replace_rows(ops, pointer_head_.forward(ops, token), seen, no_pointer_);
+    ops.trace("memory.pointer", answer.pointers);
+    return answer;
+}
+
+MemoryTracker::Answer MemoryTracker::decode(Ops& ops, const Tensor& image, const std::vector<Tensor>& fine,
+                                            const std::vector<InteractivePrompt>& prompts,
+                                            const std::vector<bool>& compete, int64_t image_size) const {
+    return finish(ops, head_.decode(ops, {image, {}, fine}, prompts, image_size), compete);
+}
+
+MemoryTracker::Answer MemoryTracker::adopt(Ops& ops, const Tensor& map, const std::vector<Tensor>& fine,
+                                           const Tensor& masks) const {
+    const int64_t batch = masks.dim(0);
+    const int64_t image_size = masks.dim(1);
+    const int64_t height = 4 * map.dim(1);
+    const int64_t width = 4 * map.dim(2);
+    const Tensor full = as_maps(ops.upload(masks));
+    const Tensor prompt = ops.download(
+        ops.resize(mask_downsample_.forward(ops, full), height, width, Interpolation::bilinear, /*antialias=*/true));
+    std::vector<InteractivePrompt> prompts(static_cast<size_t>(batch));
+    std::vector<bool> seen;
+    for (int64_t b = 0; b < batch; ++b) {
+        prompts[static_cast<size_t>(b)].mask_logits = prompt.select(0, b).reshape({height, width});
+        const float* mask = masks.data<float>() + b * image_size * image_size;
+        seen.push_back(std::any_of(mask, mask + image_size * image_size, [](float value) { return value > 0; }));
+    }
+    Answer answer = decode(ops, map, fine, prompts, std::vector<bool>(prompts.size(), true), image_size);
+    answer.masks = ops.resize(ops.affine(full, kAdoptedScale, kAdoptedBias), height, width, Interpolation::bilinear,
+                              /*antialias=*/true)
+                       .reshape({batch, height, width});
+    answer.pointers = replace_rows(ops, answer.pointers, seen, no_pointer_);
+    answer.iou.assign(prompts.size(), 1.0F);
+    for (size_t i = 0; i < seen.size(); ++i) answer.object_score[i] = (seen[i] ? kAdoptedScale : 0.0F) + kAdoptedBias;
+    return answer;
+}
+
+Tensor MemoryTracker::encode_memory(Ops& ops, const Tensor& map, const Tensor& masks, bool binary,
+                                    const std::vector<bool>& seen) const {
+    const int64_t height = config_.downsampler_total_stride * map.dim(1);
+    const int64_t width = config_.downsampler_total_stride * map.dim(2);
+    Tensor x = as_maps(masks);
+    if (x.dim(1) != height || x.dim(2) != width)
+        x = ops.resize(x, height, width, Interpolation::bilinear, /*antialias=*/true);
+    // A factor this large makes every positive logit 1.
+    x = binary ? ops.clamp(ops.affine(x, 1e30F, 0.0F), 0.0F, 1.0F) : ops.unary(x, Unary::sigmoid);
+    Tensor tokens = encoder_.forward(ops, map, ops.affine(x, config_.mask_scale, config_.mask_bias));
+    if (occlusion_)
+        for (size_t i = 0; i < seen.size(); ++i) {
+            if (!seen[i]) ops.add_(tokens.slice(0, static_cast<int64_t>(i), 1), occlusion_);
+        }
+    tokens = ops.cast(tokens, DType::bf16);
+    ops.trace("memory.tokens", tokens);
+    return tokens;
+}
+
+}  // namespace sam3
