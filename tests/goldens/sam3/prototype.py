@@ -1,4 +1,4 @@
-"""What the reference finds in rendered scenes with a small trained model: text, exemplar box and one click.
+"""What the reference finds in rendered scenes with a small trained model: text, exemplar box and clicks.
 
     python prototype.py OUT --model FOLDER --scenes FOLDER [--count 20]
 
@@ -7,7 +7,11 @@ FOLDER of --scenes holds the scene generator (scenes.py, grammar.py). Written to
     images/<scene>.png                       the picture, at another size than the network's in every third scene
     prompts.json                             per scene: text, exemplar [x0, y0, x1, y1], click [x, y], all in pixels
     <kind>-<threshold>/<scene>.json          detections of kind text or exemplar, at 0.3 and 0.5
+    truth/<scene>.png                        the object that is clicked on
     click/<scene>.json                       the three masks of one click, best first; score is the predicted IoU
+    click-single, box/<scene>.json           the one mask of a click, of a box
+    refine/<scene>.json                      of the click, a correcting click and logits/<scene>.npy of the best mask;
+                                             correction/<scene>.json says where
 
 A detection is as this program writes it: label, score, box, mask {size, counts}. compare_results.py compares.
 """
@@ -53,7 +57,8 @@ def render(scenes_folder, side, count, out):
     from scenes import Rng, World
 
     world, rng = World(side, "cpu"), Rng("cpu", SEED)
-    os.makedirs(os.path.join(out, "images"), exist_ok=True)
+    for folder in ("images", "truth"):
+        os.makedirs(os.path.join(out, folder), exist_ok=True)
     prompts = {}
     while len(prompts) < count:
         scene = world.images(1, rng, want_full=True)
@@ -69,6 +74,7 @@ def render(scenes_folder, side, count, out):
         if size:
             picture, mask = picture.resize(size, Image.BICUBIC), mask.resize(size, Image.NEAREST)
         picture.save(os.path.join(out, "images", f"{name}.png"))
+        mask.save(os.path.join(out, "truth", f"{name}.png"))
         inside = np.asarray(mask) > 0
         ys, xs = np.nonzero(inside)
         prompts[name] = dict(text=describe(scene, j, (SHAPES, COLOURS)), click=inner_point(inside),
@@ -114,20 +120,45 @@ def concepts(model_folder, prompts, out):
     return found
 
 
+def correction(mask, truth):
+    """Where a person would click next: inside the larger of what is missing and what is too much; its label."""
+    missing, extra = truth & ~mask, mask & ~truth
+    label = int(missing.sum() >= extra.sum())
+    wrong = missing if label else extra
+    return inner_point(wrong) if wrong.any() else inner_point(truth), label
+
+
 @torch.no_grad()
 def clicks(model_folder, prompts, out):
+    """Three candidates and the single mask of one click, the mask of a box, and the correction of the first answer."""
     model = Sam3TrackerModel.from_pretrained(model_folder, dtype=torch.float32).eval()
     processor = Sam3TrackerProcessor(Sam3ImageProcessor.from_pretrained(model_folder))
-    for name, prompt in prompts.items():
+    for folder in ("logits", "correction"):
+        os.makedirs(os.path.join(out, folder), exist_ok=True)
+
+    def answer(name, kind, multimask, masks=None, **prompt):
         picture = Image.open(os.path.join(out, "images", f"{name}.png")).convert("RGB")
-        inputs = processor(images=picture, input_points=[[[prompt["click"]]]], input_labels=[[[1]]],
-                           return_tensors="pt")
+        inputs = processor(images=picture, return_tensors="pt", **prompt)
         sizes = inputs.pop("original_sizes").tolist()
-        output = model(**inputs, multimask_output=True)
-        masks = processor.post_process_masks(output.pred_masks, sizes)[0][0]
+        output = model(**inputs, multimask_output=multimask, input_masks=masks)
+        full = processor.post_process_masks(output.pred_masks, sizes)[0][0]
         order = output.iou_scores[0, 0].argsort(descending=True)
-        write(os.path.join(out, "click"), name,
-              [detection("click", output.iou_scores[0, 0, i], masks[i].numpy()) for i in order])
+        write(os.path.join(out, kind), name,
+              [detection(kind, output.iou_scores[0, 0, i], full[i].numpy()) for i in order])
+        return full[order[0]].numpy(), output.pred_masks[0, 0, order[0]]
+
+    for name, prompt in prompts.items():
+        truth = np.asarray(Image.open(os.path.join(out, "truth", f"{name}.png"))) > 0
+        one = dict(input_points=[[[prompt["click"]]]], input_labels=[[[1]]])
+        mask, logits = answer(name, "click", True, **one)
+        answer(name, "click-single", False, **one)
+        answer(name, "box", False, input_boxes=[[[float(v) for v in prompt["exemplar"]]]])
+        np.save(os.path.join(out, "logits", f"{name}.npy"), logits.numpy())
+        point, label = correction(mask, truth)
+        answer(name, "refine", False, logits[None, None], input_points=[[[prompt["click"], point]]],
+               input_labels=[[[1, label]]])
+        with open(os.path.join(out, "correction", f"{name}.json"), "w", encoding="utf-8") as file:
+            json.dump(dict(point=point, label=label), file)
 
 
 def main():
