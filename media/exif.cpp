@@ -54,22 +54,30 @@ int exif_orientation(std::span<const uint8_t> block) {
 
 Image apply_orientation(Image image, int orientation) {
     if (orientation <= 1 || orientation > 8) return image;
+    Image upright;
+    apply_orientation(image, orientation, upright);
+    return upright;
+}
+
+void apply_orientation(const Image& stored, int orientation, Image& upright) {
     const bool swap = orientation >= 5;  // rows become columns
     const bool mirror_x = orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
     const bool mirror_y = orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
-    Image out(swap ? image.height : image.width, swap ? image.width : image.height, image.channels);
+    upright.width = swap ? stored.height : stored.width;
+    upright.height = swap ? stored.width : stored.height;
+    upright.channels = stored.channels;
+    upright.pixels.resize(stored.pixels.size());
     constexpr int kTile = 32;  // rows that become columns stay in the cache
-    for (int top = 0; top < out.height; top += kTile)
-        for (int left = 0; left < out.width; left += kTile)
-            for (int y = top; y < std::min(top + kTile, out.height); ++y)
-                for (int x = left; x < std::min(left + kTile, out.width); ++x) {
+    for (int top = 0; top < upright.height; top += kTile)
+        for (int left = 0; left < upright.width; left += kTile)
+            for (int y = top; y < std::min(top + kTile, upright.height); ++y)
+                for (int x = left; x < std::min(left + kTile, upright.width); ++x) {
                     const int u = swap ? y : x;
                     const int v = swap ? x : y;
-                    const int from_x = mirror_x ? image.width - 1 - u : u;
-                    const int from_y = mirror_y ? image.height - 1 - v : v;
-                    std::copy_n(image.at(from_x, from_y), image.channels, out.at(x, y));
+                    const int from_x = mirror_x ? stored.width - 1 - u : u;
+                    const int from_y = mirror_y ? stored.height - 1 - v : v;
+                    std::copy_n(stored.at(from_x, from_y), stored.channels, upright.at(x, y));
                 }
-    return out;
 }
 
 }  // namespace sam3

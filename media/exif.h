@@ -11,5 +11,7 @@ int exif_orientation(std::span<const uint8_t> block);
 
 // Turns and mirrors stored pixels so that the image is upright.
 Image apply_orientation(Image image, int orientation);
+// The same into `upright`, whose memory is kept when it has the size already.
+void apply_orientation(const Image& stored, int orientation, Image& upright);
 
 }  // namespace sam3

@@ -6,6 +6,10 @@
 #include <spng.h>
 #include <webp/decode.h>
 
+extern "C" {
+#include <libavutil/avutil.h>
+}
+
 namespace sam3 {
 namespace {
 
@@ -32,6 +36,7 @@ std::vector<std::pair<std::string, std::string>> media_library_versions() {
     }
     out.emplace_back("libspng", spng_version_string());
     out.emplace_back("libwebp", dotted(WebPGetDecoderVersion()));
+    out.emplace_back("FFmpeg", av_version_info());
     return out;
 }
 

@@ -1,0 +1,31 @@
+#include "media/video_reader.h"
+
+#include "media/frame_sources.h"
+#include "util/error.h"
+
+#include <filesystem>
+
+namespace sam3 {
+
+double FrameSource::time_of(int64_t frame) const { return static_cast<double>(frame) / info().fps.value(); }
+
+Image FrameSource::frame(int64_t index) {
+    Image image;
+    seek(index);
+    if (read(image)) return image;
+    const int64_t count = info().frame_count;
+    fail("frame ", index, " does not exist: the video ", count < 0 ? "ends" : str("has ", count, " frames"),
+         count < 0 ? " before it" : "");
+}
+
+std::unique_ptr<FrameSource> open_frames(const std::string& path, const FrameOptions& options) {
+    if (options.fps.numerator <= 0 || options.fps.denominator <= 0)
+        fail("expected a positive number of frames a second, found ", options.fps.numerator, "/",
+             options.fps.denominator);
+    std::error_code error;
+    if (path == "-") return open_frame_pipe(options);
+    if (std::filesystem::is_directory(path, error)) return open_frame_folder(path, options);
+    return open_video_file(path);
+}
+
+}  // namespace sam3
