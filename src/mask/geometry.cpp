@@ -72,6 +72,16 @@ PackedMask pack(const Mask& mask) {
     return packed;
 }
 
+std::vector<PackedMask> pack_all(std::span<const Mask> masks) {
+    std::vector<PackedMask> packed;
+    packed.reserve(masks.size());
+    for (const Mask& mask : masks) {
+        check_one_size(masks.front(), mask);
+        packed.push_back(pack(mask));
+    }
+    return packed;
+}
+
 bool apart(const PixelBox& a, const PixelBox& b) {
     return a.x1 <= b.x0 || b.x1 <= a.x0 || a.y1 <= b.y0 || b.y1 <= a.y0;
 }
@@ -127,6 +137,18 @@ float mask_overlap(const Mask& a, const Mask& b, Overlap measure) {
     return ratio(intersection, area_a, area_b, measure);
 }
 
+std::vector<float> mask_overlaps(std::span<const Mask> a, std::span<const Mask> b, Overlap measure) {
+    if (!a.empty() && !b.empty()) check_one_size(a.front(), b.front());
+    const std::vector<PackedMask> rows = pack_all(a);
+    const std::vector<PackedMask> columns = pack_all(b);
+    std::vector<float> overlaps;
+    overlaps.reserve(a.size() * b.size());
+    for (const PackedMask& row : rows)
+        for (const PackedMask& column : columns)
+            overlaps.push_back(ratio(common_pixels(row, column), row.area, column.area, measure));
+    return overlaps;
+}
+
 std::vector<int> nms_boxes(std::span<const Box> boxes, std::span<const float> scores, double threshold) {
     check_scores(boxes.size(), scores);
     return greedy_nms(scores, threshold, [&](int best, int other) {
@@ -137,12 +159,7 @@ std::vector<int> nms_boxes(std::span<const Box> boxes, std::span<const float> sc
 std::vector<int> nms_masks(std::span<const Mask> masks, std::span<const float> scores, float threshold,
                            Overlap measure) {
     check_scores(masks.size(), scores);
-    std::vector<PackedMask> packed;
-    packed.reserve(masks.size());
-    for (const Mask& mask : masks) {
-        check_one_size(masks.front(), mask);
-        packed.push_back(pack(mask));
-    }
+    const std::vector<PackedMask> packed = pack_all(masks);
     return greedy_nms(scores, static_cast<double>(threshold), [&](int best, int other) {
         const PackedMask& a = packed[static_cast<size_t>(best)];
         const PackedMask& b = packed[static_cast<size_t>(other)];

@@ -5,6 +5,7 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 
 namespace sam3 {
@@ -124,6 +125,28 @@ Mask upsample_mask(const FloatMap& logits, int width, int height, const Upsample
                          out[x] = first[x] * weight_first + second[x] * weight_second > threshold ? 1 : 0;
                  });
     return mask;
+}
+
+StableMask upsample_stable_mask(const FloatMap& logits, int width, int height, float offset, int threads) {
+    const FloatMap map = checked(logits, width, height);
+    Mask mask(width, height);
+    std::atomic<int64_t> inner = 0;
+    std::atomic<int64_t> outer = 0;
+    for_each_row(map, width, height, threads,
+                 [&](int y, const float* first, const float* second, float weight_first, float weight_second) {
+                     uint8_t* out = mask.data.data() + mask.index(0, y);
+                     int row_inner = 0;
+                     int row_outer = 0;
+                     for (int x = 0; x < width; ++x) {
+                         const float value = first[x] * weight_first + second[x] * weight_second;
+                         out[x] = value > 0.0F ? 1 : 0;
+                         row_inner += value > offset ? 1 : 0;
+                         row_outer += value > -offset ? 1 : 0;
+                     }
+                     inner += row_inner;
+                     outer += row_outer;
+                 });
+    return {std::move(mask), outer > 0 ? static_cast<float>(inner) / static_cast<float>(outer) : 0.0F};
 }
 
 std::vector<float> upsample_bilinear(const FloatMap& map, int width, int height, int threads) {

@@ -24,6 +24,14 @@ struct UpsampleOptions {
 // Row by row: the full-size map of floats never exists.
 Mask upsample_mask(const FloatMap& logits, int width, int height, const UpsampleOptions& options = {});
 
+struct StableMask {
+    Mask mask;            // where the upsampled logits are above 0
+    float stability = 0;  // share of the pixels above +offset among those above -offset; 0 when there are none
+};
+
+// SAM's stability score, counted at the size of the image as both references do.
+StableMask upsample_stable_mask(const FloatMap& logits, int width, int height, float offset, int threads = 0);
+
 // The values themselves, width * height of them.
 std::vector<float> upsample_bilinear(const FloatMap& map, int width, int height, int threads = 0);
 

@@ -53,6 +53,21 @@ TEST(Upsample, ThresholdsAsTheReferenceDoesInBothOrders) {
     EXPECT_EQ(checked, 6);
 }
 
+TEST(Upsample, StabilityIsCountedAtTheSizeOfTheImage) {
+    const auto logits = test::noise_logits(19, 14, 5);
+    const FloatMap map{logits.data(), 19, 14};
+    for (const auto& [width, height] : std::vector<std::pair<int, int>>{{19, 14}, {301, 257}, {7, 5}}) {
+        const StableMask found = upsample_stable_mask(map, width, height, 1.5F, 3);
+        EXPECT_EQ(found.mask, upsample_mask(map, width, height));
+        const auto above = [&](float threshold) {
+            return static_cast<float>(mask_area(upsample_mask(map, width, height, {.threshold = threshold})));
+        };
+        EXPECT_EQ(found.stability, above(1.5F) / above(-1.5F)) << width << " x " << height;
+    }
+    const std::vector<float> low(4, -9.0F);
+    EXPECT_EQ(upsample_stable_mask({low.data(), 2, 2}, 5, 5, 1.0F).stability, 0.0F);
+}
+
 TEST(Upsample, MaskIsTheThresholdedMap) {
     const auto logits = test::noise_logits(19, 14, 3);
     const FloatMap map{logits.data(), 19, 14};
