@@ -13,7 +13,10 @@ Image draw_overlay(const Image& image, const Segmentation& segmentation) {
     // Line width and letters grow with the picture, so that they are seen on a photograph and fit a thumbnail.
     const float unit =
         std::max(1.0F, std::sqrt(static_cast<float>(out.width) * static_cast<float>(out.height)) / 480.0F);
-    const auto color = [](size_t i) { return palette_color(static_cast<int>(i)); };
+    const auto color = [&](size_t i) {
+        const int id = segmentation.instances[i].id;
+        return palette_color(id >= 0 ? id : static_cast<int>(i));
+    };
     for (size_t i = 0; i < segmentation.instances.size(); ++i)
         blend_mask(out, segmentation.instances[i].mask.data, color(i));
     for (size_t i = 0; i < segmentation.instances.size(); ++i)

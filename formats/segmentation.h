@@ -27,6 +27,7 @@ struct Segmentation {
         float x0 = 0, y0 = 0, x1 = 0, y1 = 0;  // pixels
         Mask mask;
         std::vector<Candidate> candidates{};  // other readings of the prompt, best first; empty unless asked for
+        int id = -1;                          // in video, what keeps its colour; -1: its place in the list
     };
     std::string file;  // as given
     int width = 0, height = 0;

@@ -29,8 +29,9 @@
 #define SAM3_API __attribute__((visibility("default")))
 #endif
 
-struct sam3_model;  // weights and tokenizer; immutable
-struct sam3_state;  // one image (or batch of images) and the buffers to work on it
+struct sam3_model;    // weights and tokenizer; immutable
+struct sam3_state;    // one image (or batch of images) and the buffers to work on it
+struct sam3_tracker;  // what is remembered of one video
 
 // Pixel coordinates: x to the right, y down, (0, 0) is the top left corner of the top left pixel.
 struct sam3_point {
@@ -68,11 +69,13 @@ struct sam3_detection {
     float iou_score = 0.0f;  // predicted quality of the mask; equal to score where a model predicts none
     int instance_id = -1;
     sam3_mask mask;
+    std::string label;  // in video: the phrase it was found by; empty for objects that were pointed at
 };
 
-// What was found on one image with one prompt, best first.
+// What was found on one image with one prompt, best first; in video, on one frame, by ascending instance_id.
 struct sam3_result {
     std::vector<sam3_detection> detections;
+    int frame_index = -1;         // in video: the frame, counted from 0; -1: no frame is finished yet
     float presence_score = 0.0f;  // probability that the concept is in the image at all
     sam3_mask semantic;           // union of everything that matches; empty unless asked for
 };
@@ -145,6 +148,104 @@ SAM3_API sam3_result sam3_segment_pvs(sam3_state& state, const sam3_model& model
 
 // Whether the model answers clicks and boxes only: no text, no exemplars.
 SAM3_API bool sam3_is_visual_only(const sam3_model& model);
+
+// --- Video -----------------------------------------------------------------------------------------------------------
+//
+//     sam3_video_params params;
+//     params.text_prompt = "person";
+//     auto tracker = sam3_create_tracker(*model, params);
+//     for (int i = 0; i < info.n_frames; ++i)
+//         show(sam3_track_frame(*tracker, *state, *model, sam3_decode_video_frame("clip.mp4", i)));
+//
+// A tracker belongs to one thread at a time, like the state it works with. What it remembers is bounded: memory does
+// not grow with the number of frames.
+
+// Finds a concept in a video and follows its instances. The rules are those of SAM 3's reference; the defaults are its
+// defaults.
+struct sam3_video_params {
+    std::string text_prompt;
+    float score_threshold = 0.5f;      // detections with a higher score count
+    float nms_threshold = 0.1f;        // mask overlap above which the weaker of two detections goes
+    float assoc_iou_threshold = 0.1f;  // overlap from which a detection belongs to a known instance
+    int hotstart_delay = 15;           // frames in which an instance must prove itself
+    int max_keep_alive = 30;           // bound of the count of frames an instance survives unmatched
+    int recondition_every = 16;        // frames between two renewals of the memory by a sure detection; 0: never
+    int fill_hole_area = 16;           // holes and specks up to this size are cleaned; 0: none
+    std::vector<std::string> more_text_prompts;  // further concepts, followed in the same pass
+    float new_instance_threshold = 0.7f;         // score from which an unmatched detection becomes an instance
+    float track_iou_threshold = 0.5f;            // overlap below which an instance counts as unmatched
+    float occlusion_iou_threshold = 0.7f;        // of two that overlap more, the one hidden more recently gives way
+    int max_instances = 10000;
+    // true: results come hotstart_delay frames late, without the instances that turned out to be mistakes.
+    // false: each frame's result at once.
+    bool delayed = false;
+};
+
+// Follows objects that are pointed at; works with every model that has memory, visual-only ones included. The first
+// three are kept for compatibility and have no effect: there are no detections to match.
+struct sam3_visual_track_params {
+    float assoc_iou_threshold = 0.1f;
+    int max_keep_alive = 30;
+    int recondition_every = 16;
+    int fill_hole_area = 16;       // holes and specks up to this size, at the mask's own resolution, are cleaned
+    bool non_overlapping = false;  // a pixel that several objects claim goes to the surest of them
+    int history = 16;              // frames of memory kept for corrections of the past
+};
+
+struct SAM3_API sam3_tracker_deleter {
+    void operator()(sam3_tracker* tracker) const;
+};
+using sam3_tracker_ptr = std::unique_ptr<sam3_tracker, sam3_tracker_deleter>;
+
+// The model must outlive the tracker. Null on failure.
+SAM3_API sam3_tracker_ptr sam3_create_tracker(const sam3_model& model, const sam3_video_params& params);
+SAM3_API sam3_tracker_ptr sam3_create_visual_tracker(const sam3_model& model, const sam3_visual_track_params& params);
+
+// The next frame of a video with a concept: detects, follows, remembers. All frames have one size. With
+// params.delayed the result is that of an earlier frame, or has frame_index -1 while none is finished.
+SAM3_API sam3_result sam3_track_frame(sam3_tracker& tracker, sam3_state& state, const sam3_model& model,
+                                      const sam3_image& frame);
+// At the end of a video with params.delayed: the frames that were still waiting.
+SAM3_API std::vector<sam3_result> sam3_tracker_finish(sam3_tracker& tracker);
+
+// Points at an object on the current frame: that of the last sam3_propagate_frame, or the image that the state has
+// encoded when there was none. Returns its instance_id, -1 on failure.
+SAM3_API int sam3_tracker_add_instance(sam3_tracker& tracker, sam3_state& state, const sam3_model& model,
+                                       const sam3_pvs_params& prompt);
+// The next frame of a video with objects that were pointed at; reverse: the one before the current.
+SAM3_API sam3_result sam3_propagate_frame(sam3_tracker& tracker, sam3_state& state, const sam3_model& model,
+                                          const sam3_image& frame);
+// As above, but on any frame, in either direction.
+SAM3_API sam3_result sam3_propagate_to(sam3_tracker& tracker, sam3_state& state, const sam3_model& model,
+                                       const sam3_image& frame, int frame_index, bool reverse);
+
+// Corrects an instance by clicks on the current frame; later frames follow the correction.
+SAM3_API bool sam3_refine_instance(sam3_tracker& tracker, sam3_state& state, const sam3_model& model, int instance_id,
+                                   const std::vector<sam3_point>& pos_points,
+                                   const std::vector<sam3_point>& neg_points);
+SAM3_API bool sam3_tracker_remove_instance(sam3_tracker& tracker, int instance_id);
+
+// The current frame, counted from 0; -1 before the first.
+SAM3_API int sam3_tracker_frame_index(const sam3_tracker& tracker);
+// Forgets everything but the parameters.
+SAM3_API void sam3_tracker_reset(sam3_tracker& tracker);
+
+// What the tracker knows, as a file; a tracker with the same parameters and model goes on from it exactly.
+SAM3_API bool sam3_tracker_save(const sam3_tracker& tracker, const std::string& path);
+SAM3_API bool sam3_tracker_restore(sam3_tracker& tracker, sam3_state& state, const std::string& path);
+
+struct sam3_video_info {
+    int width = 0;  // 0 on failure
+    int height = 0;
+    int n_frames = 0;
+    float fps = 0.0f;
+};
+
+// A video file, or a folder of images.
+SAM3_API sam3_video_info sam3_get_video_info(const std::string& video_path);
+// One frame as RGB, width 0 on failure. The file stays open for the next call of this thread, which then decodes from
+// where it is or from the key frame before, never from the start.
+SAM3_API sam3_image sam3_decode_video_frame(const std::string& video_path, int frame_index);
 
 // Drop a model or a state early. Not needed: the smart pointers do it.
 SAM3_API void sam3_free_model(sam3_model& model);

@@ -14,8 +14,10 @@ using Action = std::function<void()>;
 
 void add_bench(CLI::App& program, Action& chosen);
 void add_doctor(CLI::App& program, Action& chosen);
+void add_everything(CLI::App& program, Action& chosen);
 void add_inspect(CLI::App& program, Action& chosen);
 void add_segment(CLI::App& program, Action& chosen);
+void add_track(CLI::App& program, Action& chosen);
 
 // "12.5 MB", as file managers count: 1000 bytes to the kB.
 std::string pretty_size(uint64_t bytes);

@@ -1,44 +1,11 @@
-#include "sam3.h"
-
-#include "engine/image_session.h"
-#include "engine/model.h"
+#include "api/handles.h"
 #include "media/image_io.h"
-#include "util/error.h"
 
-#include <exception>
-#include <new>
 #include <utility>
 
 // Catches, translates, and holds no logic.
 
-struct sam3_model {
-    std::shared_ptr<const sam3::Model> model;
-};
-
-struct sam3_state {
-    std::shared_ptr<const sam3::Model> model;
-    std::unique_ptr<sam3::ImageSession> session;
-};
-
-namespace {
-
-thread_local std::string last_error;
-
-// Runs `body`; an exception becomes the thread's error text and `fallback`.
-template <typename Result, typename Body>
-Result guarded(Result fallback, const Body& body) {
-    try {
-        last_error.clear();
-        return body();
-    } catch (const std::bad_alloc&) {
-        last_error = "out of memory";
-    } catch (const std::exception& error) {
-        last_error = error.what();
-    } catch (...) {
-        last_error = "unknown error";
-    }
-    return fallback;
-}
+namespace sam3::api {
 
 sam3::Image to_image(const sam3_image& image) {
     sam3::Image out;
@@ -48,6 +15,45 @@ sam3::Image to_image(const sam3_image& image) {
     out.pixels = image.data;
     return out;
 }
+
+sam3_mask from_mask(const sam3::Mask& mask) {
+    sam3_mask out;
+    out.width = mask.width;
+    out.height = mask.height;
+    out.data.reserve(mask.data.size());
+    for (const uint8_t value : mask.data) out.data.push_back(value != 0 ? 255 : 0);
+    return out;
+}
+
+sam3_image from_image(Image image) {
+    sam3_image out;
+    out.width = image.width;
+    out.height = image.height;
+    out.channels = image.channels;
+    out.data = std::move(image.pixels);
+    return out;
+}
+
+VisualQuery to_query(const sam3_pvs_params& params) {
+    VisualQuery query;
+    for (const sam3_point& point : params.pos_points) query.points.push_back({point.x, point.y, true});
+    for (const sam3_point& point : params.neg_points) query.points.push_back({point.x, point.y, false});
+    if (params.use_box) query.box = Box{params.box.x0, params.box.y0, params.box.x1, params.box.y1};
+    query.multimask = params.multimask;
+    query.image = params.image_index;
+    return query;
+}
+
+const std::shared_ptr<ImageSession>& session_of(const sam3_state& state) {
+    if (!state.session) fail("this state was freed");
+    return state.session;
+}
+
+}  // namespace sam3::api
+
+namespace {
+
+using namespace sam3::api;
 
 sam3::ConceptPrompt to_prompt(const sam3_pcs_params& params) {
     sam3::ConceptPrompt prompt;
@@ -68,15 +74,6 @@ sam3::ConceptPrompt to_prompt(const sam3_pcs_params& params) {
     prompt.options.top_k = params.max_detections;
     prompt.options.semantic = params.semantic;
     return prompt;
-}
-
-sam3_mask from_mask(const sam3::Mask& mask) {
-    sam3_mask out;
-    out.width = mask.width;
-    out.height = mask.height;
-    out.data.reserve(mask.data.size());
-    for (const uint8_t value : mask.data) out.data.push_back(value != 0 ? 255 : 0);
-    return out;
 }
 
 sam3_result from_result(const sam3::ConceptResult& result) {
@@ -118,11 +115,6 @@ sam3_result from_answer(const sam3::VisualAnswer& answer) {
     return out;
 }
 
-sam3::ImageSession& session_of(sam3_state& state) {
-    if (!state.session) sam3::fail("this state was freed");
-    return *state.session;
-}
-
 }  // namespace
 
 const char* sam3_last_error() { return last_error.c_str(); }
@@ -147,7 +139,7 @@ sam3_state_ptr sam3_create_state(const sam3_model& model, const sam3_params& par
         if (params.n_threads < 1) sam3::fail("n_threads must be at least 1, found ", params.n_threads);
         sam3_state_ptr state(new sam3_state);
         state->model = model.model;
-        state->session = std::make_unique<sam3::ImageSession>(model.model, params.n_threads);
+        state->session = std::make_shared<sam3::ImageSession>(model.model, params.n_threads);
         return state;
     });
 }
@@ -160,7 +152,7 @@ bool sam3_encode_images(sam3_state& state, const sam3_model&, const std::vector<
     return guarded(false, [&] {
         std::vector<sam3::Image> converted;
         for (const sam3_image& image : images) converted.push_back(to_image(image));
-        session_of(state).encode(converted);
+        session_of(state)->encode(converted);
         return true;
     });
 }
@@ -168,7 +160,7 @@ bool sam3_encode_images(sam3_state& state, const sam3_model&, const std::vector<
 sam3_result sam3_segment_pcs(sam3_state& state, const sam3_model&, const sam3_pcs_params& params) {
     return guarded(sam3_result(), [&] {
         const sam3::ConceptPrompt prompt = to_prompt(params);
-        return from_result(session_of(state).segment({&prompt, 1}).front());
+        return from_result(session_of(state)->segment({&prompt, 1}).front());
     });
 }
 
@@ -178,7 +170,7 @@ std::vector<sam3_result> sam3_segment_pcs_batch(sam3_state& state, const sam3_mo
         std::vector<sam3::ConceptPrompt> converted;
         for (const sam3_pcs_params& params : prompts) converted.push_back(to_prompt(params));
         std::vector<sam3_result> results;
-        for (const sam3::ConceptResult& result : session_of(state).segment(converted))
+        for (const sam3::ConceptResult& result : session_of(state)->segment(converted))
             results.push_back(from_result(result));
         return results;
     });
@@ -186,13 +178,8 @@ std::vector<sam3_result> sam3_segment_pcs_batch(sam3_state& state, const sam3_mo
 
 sam3_result sam3_segment_pvs(sam3_state& state, const sam3_model&, const sam3_pvs_params& params) {
     return guarded(sam3_result(), [&] {
-        sam3::VisualQuery query;
-        for (const sam3_point& point : params.pos_points) query.points.push_back({point.x, point.y, true});
-        for (const sam3_point& point : params.neg_points) query.points.push_back({point.x, point.y, false});
-        if (params.use_box) query.box = sam3::Box{params.box.x0, params.box.y0, params.box.x1, params.box.y1};
-        query.multimask = params.multimask;
-        query.image = params.image_index;
-        return from_answer(session_of(state).segment({&query, 1}).front());
+        const sam3::VisualQuery query = to_query(params);
+        return from_answer(session_of(state)->segment({&query, 1}).front());
     });
 }
 
@@ -206,15 +193,7 @@ void sam3_free_state(sam3_state& state) {
 }
 
 sam3_image sam3_load_image(const std::string& path) {
-    return guarded(sam3_image(), [&] {
-        sam3::Image image = sam3::read_image(path);
-        sam3_image out;
-        out.width = image.width;
-        out.height = image.height;
-        out.channels = image.channels;
-        out.data = std::move(image.pixels);
-        return out;
-    });
+    return guarded(sam3_image(), [&] { return from_image(sam3::read_image(path)); });
 }
 
 bool sam3_save_mask(const sam3_mask& mask, const std::string& path) {

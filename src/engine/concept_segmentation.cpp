@@ -225,7 +225,7 @@ ConceptResult ImageSession::read_out(const Sam3Detector::Output& output, int64_t
         }
         result.detections = pick(found, kept);
         for (size_t i = 0; i < kept.size(); ++i) {
-            result.detections[i].mask = upsample(masks, kept[i], size);
+            if (options.full_size) result.detections[i].mask = upsample(masks, kept[i], size);
             result.detections[i].logits = masks.select(0, 0).select(0, kept[i]);
         }
     }

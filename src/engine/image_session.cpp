@@ -56,6 +56,7 @@ void ImageSession::encode(std::span<const Image> images) {
     const Timing timing(seconds_["image_encoder"]);
     trunk_ = model_->network().encode(ops_, ops_.upload(pixels));
     sizes_ = std::move(sizes);
+    ++encodings_;
 }
 
 }  // namespace sam3

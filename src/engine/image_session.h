@@ -2,8 +2,10 @@
 
 #include "engine/model.h"
 #include "image/image.h"
+#include "image/normalize.h"
 #include "mask/geometry.h"
 #include "mask/mask.h"
+#include "mask/upsample.h"
 #include "runtime/ops.h"
 
 #include <map>
@@ -24,6 +26,7 @@ struct ConceptOptions {
     bool nms_on_boxes = false;   // else on masks
     int top_k = 0;               // 0: no limit
     bool semantic = false;
+    bool full_size = true;  // else Detection::mask stays empty, the logits are all that is wanted
 };
 
 // A concept to look for, in pixels of the original image.
@@ -75,6 +78,12 @@ struct VisualAnswer {
     float object_score = 1;                   // probability that the object is there; 1 where a model does not say
 };
 
+// The decoder's readings of single clicks before any is chosen or enlarged, in host memory.
+struct PointCandidates {
+    Tensor logits;  // [points, candidates, h, w]
+    Tensor iou;     // [points, candidates]: predicted quality
+};
+
 // One thread's work on a batch of images: encode once, prompt often.
 class ImageSession {
 public:
@@ -87,7 +96,21 @@ public:
     // Masks for clicks, boxes and earlier masks; all objects of an image share its features.
     std::vector<VisualAnswer> segment(std::span<const VisualQuery> queries);
 
+    // One object for each positive click, all in one call of the decoder: for grids of points, most of whose masks are
+    // thrown away before they are enlarged.
+    PointCandidates decode_points(std::span<const Point> points, int image = 0);
+    // One of those, logits [h, w], at the size of the image.
+    StableMask enlarge(const Tensor& logits, float stability_offset, int image = 0) const;
+
+    // What the heads for clicks and tracking start from; valid until the next encode.
+    const InteractiveFeatures& interactive_features(int image = 0);
+    // Points and box in pixels of the network's input, checked; a correction may consist of negative points alone.
+    VisualPrompt to_network(const VisualQuery& query, bool correction = false) const;
+    uint64_t encodings() const { return encodings_; }  // how often encode has succeeded
+    Size original_size(int image = 0) const { return {size_of(image).width, size_of(image).height}; }
+
     const Model& model() const { return *model_; }
+    const std::shared_ptr<const Model>& shared_model() const { return model_; }
     Ops& ops() { return ops_; }
     const std::map<std::string, double>& seconds() const { return seconds_; }  // by step, since the last encode
 
@@ -105,12 +128,13 @@ private:
     Tensor candidate_masks(const Sam3Detector::Output& output, int64_t row, const std::vector<Detection>& candidates);
     Mask upsample(const Tensor& logits, int64_t index, const ImageSize& size) const;
 
-    const InteractiveFeatures& interactive_features(int image);
     InteractivePrompt interactive_prompt(const VisualQuery& query);
     Tensor mask_to_logits(const Mask& mask, const ImageSize& size);
     VisualAnswer answer(const Tensor& masks, const Tensor& iou, const Tensor& scores, int64_t row,
                         const VisualQuery& query) const;
     Mask to_image(const Tensor& logits, const ImageSize& size) const;
+    FloatMap image_part(const Tensor& logits, const ImageSize& size, std::vector<float>& buffer) const;
+    const ImageSize& size_of(int image) const;
 
     std::shared_ptr<const Model> model_;
     Ops ops_;
@@ -118,6 +142,7 @@ private:
     DetectorFeatures detector_features_;                     // made by the first concept prompt
     std::vector<InteractiveFeatures> interactive_features_;  // made by the first click
     std::vector<ImageSize> sizes_;
+    uint64_t encodings_ = 0;
     std::map<std::string, double> seconds_;
 };
 

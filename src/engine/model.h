@@ -26,6 +26,7 @@ public:
     const ImageModel& network() const { return *loaded_.network; }
     const std::string& name() const { return loaded_.name; }
     const Behaviour& behaviour() const { return loaded_.behaviour; }
+    const ConceptVideoConfig& video_rules() const { return loaded_.video; }
     int64_t image_size() const { return image_size_; }
 
     bool finds_concepts() const { return network().detector() != nullptr; }

@@ -61,7 +61,10 @@ LoadedNetwork load_sam3(const std::shared_ptr<const WeightFile>& file, const nn:
     WeightLoader loader(file, names);
     auto network = std::make_unique<Sam3>(context, loader.root(), config);
     loader.finish("SAM 3", unused_weights(config));
-    return {std::move(network), std::string(names.name), config.behaviour, config.text};
+    ConceptVideoConfig video;
+    if (const auto json = file->side_file("config.json"))
+        video = ConceptVideoConfig::from_hugging_face(*json, *file->side_path("config.json"));
+    return {std::move(network), std::string(names.name), config.behaviour, config.text, video};
 }
 
 LoadedNetwork load_sam1(const std::shared_ptr<const WeightFile>& file, const nn::LoadContext& context,
@@ -74,7 +77,7 @@ LoadedNetwork load_sam1(const std::shared_ptr<const WeightFile>& file, const nn:
                                    : Sam1Config::from_weights(loader.root(), file->path());
     auto network = std::make_unique<Sam1>(context, loader.root(), config);
     loader.finish("SAM 1", sam1_unused_weights());
-    return {std::move(network), std::string(names.name), {}, {}};
+    return {std::move(network), std::string(names.name), {}, {}, {}};
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "models/image_model.h"
 #include "models/sam3_config.h"
+#include "models/video_config.h"
 #include "nn/module.h"
 #include "weights/weight_file.h"
 
@@ -15,7 +16,8 @@ struct LoadedNetwork {
     std::unique_ptr<ImageModel> network;
     std::string name;  // "SAM 3, Hugging Face's names"
     Behaviour behaviour;
-    TextConfig text;  // of the detector, if there is one
+    TextConfig text;           // of the detector, if there is one
+    ConceptVideoConfig video;  // how detector and tracker work together, if both are there
 };
 
 struct NetworkOptions {

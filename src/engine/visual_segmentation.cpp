@@ -20,7 +20,7 @@ constexpr float kMaskLogit = 10.0F;
 
 float sigmoid(float x) { return 1.0F / (1.0F + std::exp(-x)); }
 
-void check(const VisualQuery& query, int width, int height) {
+void check(const VisualQuery& query, int width, int height, bool correction) {
     const auto w = static_cast<float>(width);
     const auto h = static_cast<float>(height);
     for (const auto& point : query.points) {
@@ -35,7 +35,7 @@ void check(const VisualQuery& query, int width, int height) {
         std::any_of(query.points.begin(), query.points.end(), [](const auto& p) { return p.positive; });
     if (query.points.empty() && !query.box && !has_mask)
         fail("there is nothing to segment: give a point, a box or a mask");
-    if (!positive && !query.box && !has_mask)
+    if (!positive && !query.box && !has_mask && !correction)
         fail("all points are negative: add a positive point, a box or a mask that says which object is meant");
     if (query.mask_logits.defined() && !query.mask.data.empty()) fail("give a mask or mask logits, not both");
     if (!query.mask.data.empty() && (query.mask.width != width || query.mask.height != height))
@@ -51,17 +51,6 @@ void check(const VisualQuery& query, int width, int height) {
     if (box.x1 <= 0 || box.y1 <= 0 || box.x0 >= w || box.y0 >= h)
         fail("the box (", box.x0, ", ", box.y0, ", ", box.x1, ", ", box.y1, ") lies outside the image of ", width,
              " x ", height, " pixels");
-}
-
-// Share of the pixels above +delta among those above -delta.
-float stability(const float* logits, int64_t count, float delta) {
-    int64_t inner = 0;
-    int64_t outer = 0;
-    for (int64_t i = 0; i < count; ++i) {
-        inner += logits[i] > delta ? 1 : 0;
-        outer += logits[i] > -delta ? 1 : 0;
-    }
-    return outer > 0 ? static_cast<float>(inner) / static_cast<float>(outer) : 1.0F;
 }
 
 // What one object's answer was made from, in the decoder's own order: [masks, h, w], [masks], [1].
@@ -104,32 +93,37 @@ Tensor ImageSession::mask_to_logits(const Mask& mask, const ImageSize& size) {
     return logits;
 }
 
-InteractivePrompt ImageSession::interactive_prompt(const VisualQuery& query) {
-    const ImageSize& size = sizes_[static_cast<size_t>(query.image)];
+VisualPrompt ImageSession::to_network(const VisualQuery& query, bool correction) const {
+    const ImageSize& size = size_of(query.image);
+    check(query, size.width, size.height, correction);
     const float sx = static_cast<float>(size.scaled_width) / static_cast<float>(size.width);
     const float sy = static_cast<float>(size.scaled_height) / static_cast<float>(size.height);
-    InteractivePrompt prompt;
-    for (const auto& point : query.points) prompt.where.points.push_back({point.x * sx, point.y * sy, point.positive});
+    VisualPrompt prompt;
+    for (const auto& point : query.points) prompt.points.push_back({point.x * sx, point.y * sy, point.positive});
     if (query.box)
-        prompt.where.box =
-            VisualPrompt::Box{query.box->x0 * sx, query.box->y0 * sy, query.box->x1 * sx, query.box->y1 * sy};
-    prompt.mask_logits = query.mask.data.empty() ? query.mask_logits : mask_to_logits(query.mask, size);
+        prompt.box = VisualPrompt::Box{query.box->x0 * sx, query.box->y0 * sy, query.box->x1 * sx, query.box->y1 * sy};
     return prompt;
+}
+
+InteractivePrompt ImageSession::interactive_prompt(const VisualQuery& query) {
+    return {to_network(query),
+            query.mask.data.empty() ? query.mask_logits : mask_to_logits(query.mask, size_of(query.image))};
+}
+
+// The logits [h, w] that cover the image, without padding. SAM 1 enlarges them to the network's input first, into
+// `buffer`, and cuts the padding off there.
+FloatMap ImageSession::image_part(const Tensor& logits, const ImageSize& size, std::vector<float>& buffer) const {
+    const FloatMap map{logits.data<float>(), static_cast<int>(logits.dim(1)), static_cast<int>(logits.dim(0))};
+    if (!model_->network().preprocessing().keep_aspect) return map;
+    const auto side = static_cast<int>(model_->image_size());
+    buffer = upsample_bilinear(map, side, side, ops_.threads());
+    return {buffer.data(), size.scaled_width, size.scaled_height, side};
 }
 
 // Logits at the decoder's resolution -> a mask of the image's size.
 Mask ImageSession::to_image(const Tensor& logits, const ImageSize& size) const {
-    const auto height = static_cast<int>(logits.dim(0));
-    const auto width = static_cast<int>(logits.dim(1));
-    const FloatMap map{logits.data<float>(), width, height};
-    const int threads = ops_.threads();
-    if (!model_->network().preprocessing().keep_aspect)
-        return upsample_mask(map, size.width, size.height, {.threads = threads});
-    // SAM 1: to the network's input first, where the padding is cut off.
-    const auto side = static_cast<int>(model_->image_size());
-    const std::vector<float> whole = upsample_bilinear(map, side, side, threads);
-    return upsample_mask({whole.data(), size.scaled_width, size.scaled_height, side}, size.width, size.height,
-                         {.threads = threads});
+    std::vector<float> buffer;
+    return upsample_mask(image_part(logits, size, buffer), size.width, size.height, {.threads = ops_.threads()});
 }
 
 // masks [B, 1 + M, h, w], iou [B, 1 + M] and scores [B, 1] (or undefined) in host memory.
@@ -146,7 +140,7 @@ VisualAnswer ImageSession::answer(const Tensor& masks, const Tensor& iou, const 
     const StabilityRule rule = model_->network().stability_rule();
     std::vector<int64_t> chosen = best;
     if (!query.multimask) {
-        const bool stable = !rule.active || stability(logits, pixels, rule.delta) >= rule.threshold;
+        const bool stable = !rule.active || rule.holds(masks.select(0, row).select(0, 0));
         chosen = {stable ? 0 : best.front()};
     }
     VisualAnswer result;
@@ -163,16 +157,18 @@ VisualAnswer ImageSession::answer(const Tensor& masks, const Tensor& iou, const 
     return result;
 }
 
+const ImageSession::ImageSize& ImageSession::size_of(int image) const {
+    if (!encoded()) fail("no image was encoded: encode one before segmenting");
+    if (image < 0 || image >= static_cast<int>(sizes_.size()))
+        fail("the prompt asks for image ", image, ", but ", sizes_.size(), " were encoded");
+    return sizes_[static_cast<size_t>(image)];
+}
+
 std::vector<VisualAnswer> ImageSession::segment(std::span<const VisualQuery> queries) {
     if (!encoded()) fail("no image was encoded: encode one before segmenting");
     if (queries.empty()) return {};
     const InteractiveHead& head = model_->interactive_head();
-    for (const VisualQuery& query : queries) {
-        if (query.image < 0 || query.image >= static_cast<int>(sizes_.size()))
-            fail("the prompt asks for image ", query.image, ", but ", sizes_.size(), " were encoded");
-        const ImageSize& size = sizes_[static_cast<size_t>(query.image)];
-        check(query, size.width, size.height);
-    }
+    for (const VisualQuery& query : queries) to_network(query);  // all are checked before any work is done
     std::vector<VisualAnswer> answers;
     size_t start = 0;
     while (start < queries.size()) {
@@ -195,6 +191,30 @@ std::vector<VisualAnswer> ImageSession::segment(std::span<const VisualQuery> que
         start = end;
     }
     return answers;
+}
+
+PointCandidates ImageSession::decode_points(std::span<const Point> points, int image) {
+    const InteractiveHead& head = model_->interactive_head();
+    if (points.empty()) fail("there is nothing to segment: give at least one point");
+    std::vector<InteractivePrompt> prompts;
+    for (const Point& point : points) {
+        VisualQuery query;
+        query.points = {{point.x, point.y, true}};
+        query.image = image;
+        prompts.push_back(interactive_prompt(query));
+    }
+    const InteractiveFeatures& features = interactive_features(image);
+    const Timing timing(seconds_["mask_decoder"]);
+    const SamMaskDecoder::Output output = head.decode(ops_, features, prompts, model_->image_size());
+    const int64_t candidates = output.iou.dim(1) - 1;  // without the single mask
+    return {ops_.download(output.masks.slice(1, 1, candidates)), ops_.download(output.iou.slice(1, 1, candidates))};
+}
+
+StableMask ImageSession::enlarge(const Tensor& logits, float stability_offset, int image) const {
+    const ImageSize& size = size_of(image);
+    std::vector<float> buffer;
+    return upsample_stable_mask(image_part(logits, size, buffer), size.width, size.height, stability_offset,
+                                ops_.threads());
 }
 
 }  // namespace sam3

@@ -120,6 +120,8 @@ Behaviour Behaviour::hugging_face() {
             .corrections_are_conditioning = false,
             .binarize_together = true,
             .select_memories = false,
+            .retrack_with_new_objects = true,
+            .shift_on_removal = true,
             .vit_norm_eps = 1e-6F,
             .threshold = 0.3F};
 }

@@ -1,0 +1,471 @@
+#include "command.h"
+#include "follower.h"
+#include "formats/tracks.h"
+#include "media/video_reader.h"
+#include "media/video_writer.h"
+#include "status.h"
+#include "track_files.h"
+#include "track_prompts.h"
+#include "util/error.h"
+#include "values.h"
+
+#include <chrono>
+#include <csignal>
+#include <deque>
+#include <filesystem>
+#include <iostream>
+#include <set>
+
+namespace sam3::cli {
+namespace {
+
+struct Options {
+    std::string model, video, output, behaviour;
+    std::vector<std::string> texts, formats;
+    std::vector<VideoPrompt> prompts;
+    std::vector<std::string> prompt_words;
+    std::string direction = "forward";
+    int64_t start = -1;   // -1: the first frame, or the first with a prompt
+    int64_t frames = -1;  // -1: to the end
+    std::string raw_size;
+    float fps = 30;
+    float threshold = -1, new_threshold = -1;  // below 0: the model's
+    int max_objects = -1;
+    bool immediate = false;
+    bool separate = false;
+    int clean_up = 0;
+    int history = 16;
+    int checkpoint = 25;
+    bool resume = false, overwrite = false;
+    int threads = default_threads();
+    int64_t image_size = 0;
+    bool quiet = false;
+};
+
+// One frame to be processed.
+struct Step {
+    int64_t frame = 0;
+    bool reverse = false;
+};
+
+volatile std::sig_atomic_t interrupted = 0;
+
+// The first Ctrl-C ends the work after the current frame, the second at once.
+void on_interrupt(int) {
+    interrupted = 1;
+    std::signal(SIGINT, SIG_DFL);
+}
+
+bool is_pipe(const Options& options) { return options.video == "-"; }
+
+std::set<std::string> checked_formats(const Options& options) {
+    std::set<std::string> formats(options.formats.begin(), options.formats.end());
+    for (const std::string& format : formats)
+        if (format != "json" && format != "png" && format != "overlay")
+            throw UsageError(str("--format knows json, png and overlay, found '", printable(format), "'"));
+    return formats;
+}
+
+void check(const Options& options) {
+    if (options.texts.empty() && options.prompts.empty())
+        throw UsageError("there is nothing to follow: give --text, or --point, --box or --mask");
+    if (options.resume && options.overwrite) throw UsageError("--resume and --overwrite exclude each other");
+    if (!is_pipe(options)) return;
+    if (options.direction != "forward") throw UsageError("frames from a pipe come forwards only");
+    if (options.resume) throw UsageError("frames from a pipe cannot be resumed: they are gone");
+}
+
+FrameOptions frame_options(const Options& options) {
+    FrameOptions out;
+    out.fps = {static_cast<int>(options.fps * 1000.0F + 0.5F), 1000};
+    if (options.raw_size.empty()) return out;
+    const size_t cross = options.raw_size.find('x');
+    const std::string numbers = cross == std::string::npos
+                                    ? options.raw_size
+                                    : options.raw_size.substr(0, cross) + "," + options.raw_size.substr(cross + 1);
+    const std::vector<float> size = parse_numbers("--raw-size", numbers, 2);
+    out.raw_width = static_cast<int>(size[0]);
+    out.raw_height = static_cast<int>(size[1]);
+    return out;
+}
+
+// The frames in the order they are worked on. total: -1 when it is not known.
+std::vector<Step> steps_of(const Options& options, int64_t total) {
+    int64_t start = options.start;
+    if (start < 0) {
+        start = options.direction == "backward" ? total - 1 : 0;
+        if (options.texts.empty())
+            start = options.direction == "backward" ? options.prompts.back().frame : options.prompts.front().frame;
+    }
+    for (const VideoPrompt& prompt : options.prompts)
+        if (prompt.frame >= total)
+            fail(options.video, ": a prompt is on frame ", prompt.frame, ", but the video has ", total,
+                 " frames, counted from 0");
+    if (start >= total) fail(options.video, ": --start is ", start, ", but the video has ", total, " frames");
+    const int64_t count = options.frames < 0 ? total : options.frames;
+    std::vector<Step> steps;
+    if (options.direction != "backward")
+        for (int64_t i = start; i < std::min(total, start + count); ++i) steps.push_back({i, false});
+    if (options.direction != "forward")
+        for (int64_t i = options.direction == "both" ? start - 1 : start, done = 0; i >= 0 && done < count; --i, ++done)
+            steps.push_back({i, true});
+    return steps;
+}
+
+// What must be the same for a run to go on with another's work.
+nlohmann::json job_of(const Options& options, const VideoInfo& info) {
+    return {{"model", options.model},
+            {"video", options.video},
+            {"frames", info.frame_count},
+            {"width", info.width},
+            {"height", info.height},
+            {"text", options.texts},
+            {"prompts", options.prompt_words},
+            {"direction", options.direction},
+            {"start", options.start},
+            {"count", options.frames},
+            {"threshold", options.threshold},
+            {"new-threshold", options.new_threshold},
+            {"max-objects", options.max_objects},
+            {"immediate", options.immediate},
+            {"separate", options.separate},
+            {"clean-up", options.clean_up},
+            {"history", options.history},
+            {"behaviour", options.behaviour},
+            {"image-size", options.image_size}};
+}
+
+std::unique_ptr<Follower> make_follower(const Options& options, const std::shared_ptr<const Model>& model,
+                                        int64_t total) {
+    auto session = std::make_shared<ImageSession>(model, options.threads);
+    if (options.texts.empty()) {
+        VisualVideoOptions visual;
+        visual.total_frames = total;
+        visual.limits.history = options.history;
+        visual.clean_up_area = options.clean_up;
+        visual.separate = options.separate;
+        return std::make_unique<ClickFollower>(std::move(session), visual, options.prompts);
+    }
+    ConceptVideoOptions concepts;
+    concepts.phrases = options.texts;
+    concepts.rules = model->video_rules();
+    if (options.threshold >= 0) concepts.rules.score_threshold_detection = options.threshold;
+    if (options.new_threshold >= 0) concepts.rules.new_det_thresh = options.new_threshold;
+    if (options.max_objects >= 0) concepts.rules.max_num_objects = options.max_objects;
+    concepts.total_frames = total;
+    concepts.reverse = options.direction == "backward";
+    concepts.delayed = !options.immediate;
+    concepts.limits.history = options.history;
+    return follow_concepts(std::move(session), concepts, options.prompts);
+}
+
+TrackedObjects to_tracked(const VideoFrameResult& result, int width, int height) {
+    TrackedObjects out{result.frame, width, height, {}};
+    for (const VideoObject& object : result.objects)
+        out.objects.push_back({object.id, object.phrase.empty() ? "object" : object.phrase, object.score, object.box.x0,
+                               object.box.y0, object.box.x1, object.box.y1, object.mask});
+    return out;
+}
+
+// "frame 12 of 93, 3 objects, 0.45 frames/s, 2:58 left"
+class Progress {
+public:
+    Progress(Status& status, int64_t total) : status_(status), total_(total) {}
+
+    void show(int64_t done, size_t objects) {
+        const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+        ++frames_;
+        const double rate = static_cast<double>(frames_) / std::max(seconds, 1e-9);
+        std::string text = str("frame ", done, total_ > 0 ? str(" of ", total_) : "", ", ", objects,
+                               objects == 1 ? " object, " : " objects, ", tenths(rate), " frames/s");
+        if (total_ > 0) {
+            const auto left = static_cast<int64_t>(static_cast<double>(total_ - done) / rate);
+            const int64_t rest = left % 60;
+            text += str(", ", left / 60, ":", rest < 10 ? "0" : "", rest, " left");
+        }
+        status_.show(text);
+    }
+
+private:
+    static std::string tenths(double value) {
+        char text[32];
+        std::snprintf(text, sizeof text, value < 1 ? "%.2f" : "%.1f", value);
+        return text;
+    }
+
+    Status& status_;
+    int64_t total_;
+    int64_t frames_ = 0;
+    std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+// The pictures again, with what was found on them. Frames that were not worked on are left out.
+void write_overlay(const Options& options, const TrackFiles& files, FrameSource& frames, Status& status) {
+    std::ifstream lines(files.lines_path());
+    TrackedObjects tracked;
+    int64_t number = 0;
+    std::optional<VideoWriter> writer;
+    Image image;
+    while (files.next_line(lines, number, tracked)) {
+        if (!writer) {
+            frames.seek(tracked.frame);
+            writer.emplace(files.overlay_path(), frames.info().width, frames.info().height,
+                           VideoWriterOptions{.fps = frames.info().fps});
+            if (frames.info().has_audio) writer->copy_audio_from(options.video, frames.time_of(tracked.frame));
+        }
+        if (!frames.read(image)) fail(options.video, ": ended before frame ", tracked.frame);
+        writer->write(draw_overlay(image, to_segmentation(tracked)));
+        status.show(str("drawing frame ", number, " of ", files.lines()));
+    }
+    if (!writer) return;
+    writer->finish();
+    status.clear();
+    for (const std::string& note : writer->notes()) std::cerr << "sam3: " << note << "\n";
+}
+
+struct Totals {
+    int64_t frames = 0;
+    std::set<int> ids;
+};
+
+void print_summary(const Options& options, const TrackFiles& files, const Totals& totals, bool overlay) {
+    if (options.quiet) return;
+    std::cout << totals.frames << (totals.frames == 1 ? " frame, " : " frames, ") << totals.ids.size()
+              << (totals.ids.size() == 1 ? " object" : " objects") << "\n"
+              << files.lines_path() << "\n";
+    if (overlay && totals.frames > 0) std::cout << files.overlay_path() << "\n";
+}
+
+Totals count(const TrackFiles& files) {
+    Totals totals;
+    std::ifstream lines(files.lines_path());
+    TrackedObjects tracked;
+    while (files.next_line(lines, totals.frames, tracked))
+        for (const auto& object : tracked.objects) totals.ids.insert(object.id);
+    return totals;
+}
+
+// Steps from `position` on; false when it was interrupted.
+bool work_through(const Options& options, const std::vector<Step>& steps, int64_t position, Follower& follower,
+                  TrackFiles& files, FrameSource& frames, Status& status) {
+    const nlohmann::json job = job_of(options, frames.info());
+    const auto save = [&](int64_t at) {
+        files.checkpoint({at, job}, [&](const std::string& path) { follower.save(path); });
+    };
+    Progress progress(status, static_cast<int64_t>(steps.size()));
+    Image image;
+    int64_t next_frame = -1;
+    for (; position < static_cast<int64_t>(steps.size()); ++position) {
+        const Step step = steps[static_cast<size_t>(position)];
+        if (interrupted != 0) {
+            save(position);
+            return false;
+        }
+        if (step.frame != next_frame) frames.seek(step.frame);
+        if (!frames.read(image)) fail(options.video, ": ended before frame ", step.frame);
+        next_frame = step.frame + 1;
+        std::vector<VideoFrameResult> finished = follower.push(image, step.frame, step.reverse);
+        const bool pass_ends = position + 1 == static_cast<int64_t>(steps.size()) ||
+                               steps[static_cast<size_t>(position + 1)].reverse != step.reverse;
+        if (pass_ends)
+            for (VideoFrameResult& result : follower.end_pass()) finished.push_back(std::move(result));
+        size_t objects = 0;
+        for (const VideoFrameResult& result : finished) {
+            files.add(to_tracked(result, image.width, image.height));
+            objects = result.objects.size();
+        }
+        progress.show(position + 1, objects);
+        if ((position + 1) % options.checkpoint == 0) save(position + 1);
+    }
+    return true;
+}
+
+// Answers the prompts on their frames before anything is followed.
+void begin(Follower& follower, FrameSource& frames, Status& status) {
+    auto* clicks = dynamic_cast<ClickFollower*>(&follower);
+    if (clicks == nullptr) return;
+    for (const int64_t frame : clicks->prompted_frames()) {
+        status.show(str("looking at frame ", frame));
+        clicks->begin(frames.frame(frame), frame);
+    }
+}
+
+void run_file(const Options& options, const std::set<std::string>& formats, TrackFiles& files, Status& status) {
+    status.show("opening " + options.video);
+    const std::unique_ptr<FrameSource> frames = open_frames(options.video, frame_options(options));
+    const std::vector<Step> steps = steps_of(options, frames->info().frame_count);
+    if (files.exist() && !options.resume && !options.overwrite)
+        fail(files.lines_path(), ": there are results already; --resume goes on, --overwrite starts again");
+    const std::optional<TrackFiles::Checkpoint> checkpoint = options.resume ? files.resume() : std::nullopt;
+    if (checkpoint && checkpoint->job != job_of(options, frames->info()))
+        fail(files.lines_path(),
+             ": the run to be resumed had other options, another model or another video: repeat its command line with "
+             "--resume, or start again with --overwrite");
+    const bool complete =
+        options.resume && !checkpoint && files.exist() && files.complete_lines() == static_cast<int64_t>(steps.size());
+    if (!complete) {
+        status.show("loading " + options.model);
+        const std::shared_ptr<const Model> model =
+            Model::load({.path = options.model, .behaviour = options.behaviour, .image_size = options.image_size});
+        const std::unique_ptr<Follower> follower = make_follower(options, model, frames->info().frame_count);
+        if (checkpoint) {
+            follower->restore(files.session_path(checkpoint->position));
+        } else {
+            files.start();
+            begin(*follower, *frames, status);
+        }
+        if (!work_through(options, steps, checkpoint ? checkpoint->position : 0, *follower, files, *frames, status)) {
+            status.clear();
+            fail("stopped after ", files.lines(), " of ", steps.size(), " frames; they are in ", files.lines_path(),
+                 ", and --resume goes on");
+        }
+    }
+    files.finish(/*in_order=*/steps.empty() || !steps.back().reverse);
+    if (formats.count("overlay") != 0) write_overlay(options, files, *frames, status);
+}
+
+// Frames that come once, of a number that is not known: the overlay is drawn on the way.
+void run_pipe(const Options& options, const std::set<std::string>& formats, TrackFiles& files, Status& status) {
+    status.show("loading " + options.model);
+    const std::shared_ptr<const Model> model =
+        Model::load({.path = options.model, .behaviour = options.behaviour, .image_size = options.image_size});
+    const std::unique_ptr<Follower> follower = make_follower(options, model, -1);
+    const std::unique_ptr<FrameSource> frames = open_frames(options.video, frame_options(options));
+    if (files.exist() && !options.overwrite)
+        fail(files.lines_path(), ": there are results already; --overwrite starts again");
+    files.start();
+    std::optional<VideoWriter> writer;
+    std::deque<Image> waiting;  // pictures whose results are not finished
+    const auto emit = [&](const std::vector<VideoFrameResult>& finished) {
+        for (const VideoFrameResult& result : finished) {
+            const Image image = std::move(waiting.front());
+            waiting.pop_front();
+            const TrackedObjects tracked = to_tracked(result, image.width, image.height);
+            files.add(tracked);
+            if (formats.count("overlay") == 0) continue;
+            if (!writer)
+                writer.emplace(files.overlay_path(), image.width, image.height,
+                               VideoWriterOptions{.fps = frames->info().fps});
+            writer->write(draw_overlay(image, to_segmentation(tracked)));
+        }
+    };
+    Progress progress(status, -1);
+    Image image;
+    for (int64_t frame = 0; interrupted == 0 && frames->read(image); ++frame) {
+        if (frame < options.start) continue;
+        if (options.frames >= 0 && frame >= std::max<int64_t>(options.start, 0) + options.frames) break;
+        waiting.push_back(image);
+        const std::vector<VideoFrameResult> finished = follower->push(image, frame, false);
+        emit(finished);
+        progress.show(frame + 1, finished.empty() ? 0 : finished.back().objects.size());
+    }
+    emit(follower->end_pass());
+    if (writer) writer->finish();
+    files.finish(true);
+}
+
+void run(const Options& options) {
+    check(options);
+    const std::set<std::string> formats = checked_formats(options);
+    const std::string name =
+        is_pipe(options) ? "stdin" : std::filesystem::absolute(options.video).lexically_normal().stem().string();
+    TrackFiles files((std::filesystem::path(options.output) / (name.empty() ? "video" : name)).string(),
+                     formats.count("png") != 0);
+    Status status(options.quiet);
+    interrupted = 0;
+    std::signal(SIGINT, on_interrupt);
+    if (is_pipe(options))
+        run_pipe(options, formats, files, status);
+    else
+        run_file(options, formats, files, status);
+    status.clear();
+    print_summary(options, files, count(files), formats.count("overlay") != 0);
+}
+
+}  // namespace
+
+void add_track(CLI::App& program, Action& chosen) {
+    auto options = std::make_shared<Options>();
+    auto prompts = std::make_shared<TrackPromptOptions>();
+    CLI::App* command = program.add_subcommand("track", "Follow objects through a video");
+    command->add_option("-m,--model", options->model, "Model: a Hugging Face folder, .safetensors or .gguf file")
+        ->required();
+    command
+        ->add_option("-i,--video", options->video,
+                     "Video file, folder of images, or - for raw RGB24 or YUV4MPEG2 frames on stdin")
+        ->required();
+    command->add_option("-o,--output", options->output, "Folder for the result files; made when missing")->required();
+    command->add_option("-t,--text", options->texts, "Noun phrase to look for; may be given several times")
+        ->expected(1)
+        ->take_all();
+    prompts->add_to(*command);
+    command
+        ->add_option("-f,--format", options->formats,
+                     "json (always written: a line a frame), png (label maps), overlay (MP4); separated by commas")
+        ->delimiter(',');
+    command->add_option("--direction", options->direction, "forward, backward or both from the start frame")
+        ->check(CLI::IsMember({"forward", "backward", "both"}))
+        ->capture_default_str();
+    command->add_option("--start", options->start, "First frame (default: 0, or the first frame with a prompt)")
+        ->check(CLI::NonNegativeNumber);
+    command->add_option("--frames", options->frames, "Frames to work on in each direction (default: all)")
+        ->check(CLI::PositiveNumber);
+    command->add_option("--threshold", options->threshold, "Detections above this score count (default: the model's)")
+        ->check(CLI::Range(0.0, 1.0));
+    command
+        ->add_option("--new-threshold", options->new_threshold,
+                     "An unmatched detection of at least this score becomes an object (default: the model's)")
+        ->check(CLI::Range(0.0, 1.0));
+    command->add_option("--max-objects", options->max_objects, "Follow at most so many objects (default: the model's)")
+        ->check(CLI::Range(1, 65535));
+    command->add_flag("--immediate", options->immediate,
+                      "Give each frame's objects at once, mistakes included, instead of after the hot start");
+    command->add_flag("--non-overlapping", options->separate,
+                      "Give a pixel that several clicked objects claim to the surest of them");
+    command
+        ->add_option("--fill-holes", options->clean_up,
+                     "Clean holes and specks of clicked objects up to so many low-resolution pixels")
+        ->check(CLI::Range(0, 1000000));
+    command->add_option("--history", options->history, "Frames of memory kept for prompts that go back in time")
+        ->check(CLI::Range(1, 100000))
+        ->capture_default_str();
+    command->add_option("--raw-size", options->raw_size, "WxH of raw RGB24 frames on stdin");
+    command->add_option("--fps", options->fps, "Frames a second of folders and raw frames")
+        ->check(CLI::Range(0.001, 1000.0))
+        ->capture_default_str();
+    command->add_flag("--resume", options->resume, "Go on with a run that was stopped");
+    command->add_flag("--overwrite", options->overwrite, "Start again where there are results");
+    command->add_option("--checkpoint", options->checkpoint, "Frames between two states kept for --resume")
+        ->check(CLI::Range(1, 1000000))
+        ->capture_default_str();
+    command
+        ->add_option("--behaviour", options->behaviour,
+                     "Whose rules to follow where the references differ: official or hf (default: the model's)")
+        ->check(CLI::IsMember({"official", "hf"}));
+    command
+        ->add_option("--image-size", options->image_size,
+                     "Side that frames are scaled to, a multiple of the patch size (default: the model's)")
+        ->check(CLI::Range(1, 8192));
+    command->add_option("--threads", options->threads, "CPU threads")
+        ->check(CLI::Range(1, 1024))
+        ->capture_default_str();
+    command->add_flag("-q,--quiet", options->quiet, "No summary, no progress");
+    command->footer(
+        "Examples:\n"
+        "  sam3 track -m sam3 -i clip.mp4 -t person -t dog -o out -f overlay\n"
+        "  sam3 track -m sam3 -i clip.mp4 --point 0:1:210,130 --box 0:2:300,80,420,200 -o out -f png,overlay\n"
+        "  sam3 track -m sam3 -i clip.mp4 --point 40:1:210,130 --direction both -o out\n"
+        "  sam3 track -m sam3 -i clip.mp4 -t person -o out --resume        # after Ctrl-C or a crash\n"
+        "  ffmpeg -i clip.mkv -f yuv4mpegpipe - | sam3 track -m sam3 -i - -t person -o out\n"
+        "Results: NAME.jsonl (a line a frame: ids, labels, scores, boxes, masks as COCO RLE), NAME_masks/FRAME.png,\n"
+        "NAME_overlay.mp4 with the sound of the video. Frames and coordinates are counted from 0.");
+    command->callback([options, prompts, &chosen] {
+        chosen = [options, prompts] {
+            options->prompts = prompts->prompts();
+            options->prompt_words = prompts->words();
+            run(*options);
+        };
+    });
+}
+
+}  // namespace sam3::cli

@@ -1,0 +1,60 @@
+#include "engine/concept_outputs.h"
+
+#include "mask/upsample.h"
+#include "util/error.h"
+
+namespace sam3 {
+
+namespace {
+
+Box box_around(const Mask& mask) {
+    const PixelBox bounds = mask_bounds(mask);
+    return {static_cast<float>(bounds.x0), static_cast<float>(bounds.y0), static_cast<float>(bounds.x1),
+            static_cast<float>(bounds.y1)};
+}
+
+}  // namespace
+
+VideoFrameResult render(const PendingFrame& frame, std::span<const std::string> phrases, int threads) {
+    VideoFrameResult result;
+    result.frame = frame.frame;
+    std::vector<Mask> masks;
+    std::vector<float> scores;
+    std::vector<int> groups;
+    for (const FrameObject& object : frame.objects) {
+        const FloatMap logits{object.logits.data<float>(), static_cast<int>(object.logits.dim(1)),
+                              static_cast<int>(object.logits.dim(0))};
+        Mask mask = upsample_mask(logits, frame.width, frame.height, {.threads = threads});
+        if (mask_area(mask) == 0) continue;
+        const std::string& phrase = phrases[static_cast<size_t>(object.phrase)];
+        result.objects.push_back({object.id, phrase, object.score, object.tracker_score, box_around(mask), {}});
+        masks.push_back(std::move(mask));
+        scores.push_back(object.tracker_score);
+        groups.push_back(object.phrase);
+    }
+    if (masks.size() > 1) separate(masks, scores, groups);
+    for (size_t i = 0; i < masks.size(); ++i) result.objects[i].mask = std::move(masks[i]);
+    return result;
+}
+
+void OutputQueue::forget(int id) {
+    for (PendingFrame& frame : frames_)
+        std::erase_if(frame.objects, [&](const FrameObject& object) { return object.id == id; });
+}
+
+std::vector<PendingFrame> OutputQueue::take_ready() {
+    std::vector<PendingFrame> ready;
+    while (!frames_.empty() && static_cast<int64_t>(frames_.size()) >= delay_) {
+        ready.push_back(std::move(frames_.front()));
+        frames_.pop_front();
+    }
+    return ready;
+}
+
+std::vector<PendingFrame> OutputQueue::take_all() {
+    std::vector<PendingFrame> all(std::make_move_iterator(frames_.begin()), std::make_move_iterator(frames_.end()));
+    frames_.clear();
+    return all;
+}
+
+}  // namespace sam3

@@ -1,0 +1,131 @@
+#include "engine/mask_rules.h"
+
+#include "mask/components.h"
+#include "mask/geometry.h"
+#include "util/error.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+namespace sam3 {
+
+namespace {
+
+constexpr float kOutside = -10.0F;   // highest logit of a mask that was taken away
+constexpr float kLeastShare = 0.3F;  // of its area that a mask must keep beside the others
+
+std::map<int, std::vector<size_t>> members_of(std::span<const int> groups) {
+    std::map<int, std::vector<size_t>> members;
+    for (size_t i = 0; i < groups.size(); ++i) members[groups[i]].push_back(i);
+    return members;
+}
+
+// For each member of the group: pixels inside, and of these the ones where no other logit is higher.
+struct Areas {
+    std::vector<int64_t> all, kept;
+};
+
+Areas compete(const Tensor& stack, const std::vector<size_t>& members) {
+    Areas areas{std::vector<int64_t>(members.size()), std::vector<int64_t>(members.size())};
+    std::vector<const float*> rows;
+    for (const size_t member : members) rows.push_back(stack_row(stack, static_cast<int64_t>(member)).data());
+    const int64_t pixels = stack.dim(1) * stack.dim(2);
+    for (int64_t i = 0; i < pixels; ++i) {
+        size_t best = 0;
+        for (size_t m = 0; m < rows.size(); ++m) {
+            if (rows[m][i] > rows[best][i]) best = m;
+            if (rows[m][i] > 0) ++areas.all[m];
+        }
+        if (rows[best][i] > 0) ++areas.kept[best];
+    }
+    return areas;
+}
+
+}  // namespace
+
+int64_t stack_size(const Tensor& stack) { return stack.defined() ? stack.dim(0) : 0; }
+
+std::span<float> stack_row(const Tensor& stack, int64_t index) {
+    const int64_t pixels = stack.dim(1) * stack.dim(2);
+    return {stack.data<float>() + index * pixels, static_cast<size_t>(pixels)};
+}
+
+bool any_inside(std::span<const float> logits) {
+    return std::any_of(logits.begin(), logits.end(), [](float logit) { return logit > 0; });
+}
+
+std::vector<Mask> inside(const Tensor& stack) {
+    std::vector<Mask> masks;
+    for (int64_t n = 0; n < stack_size(stack); ++n) {
+        const std::span<const float> logits = stack_row(stack, n);
+        masks.emplace_back(static_cast<int>(stack.dim(2)), static_cast<int>(stack.dim(1)));
+        std::transform(logits.begin(), logits.end(), masks.back().data.begin(),
+                       [](float logit) { return static_cast<uint8_t>(logit > 0); });
+    }
+    return masks;
+}
+
+std::vector<int> kept_detections(std::span<const float> scores, const Tensor& stack, float threshold, float nms) {
+    std::vector<int> kept;
+    for (size_t i = 0; i < scores.size(); ++i)
+        if (scores[i] > threshold) kept.push_back(static_cast<int>(i));
+    if (nms <= 0 || kept.empty()) return kept;
+    const std::vector<Mask> all = inside(stack);
+    std::vector<Mask> masks;
+    std::vector<float> strengths;
+    for (const int i : kept) {
+        masks.push_back(all[static_cast<size_t>(i)]);
+        strengths.push_back(scores[static_cast<size_t>(i)]);
+    }
+    std::vector<int> survivors;
+    for (const int i : nms_masks(masks, strengths, nms)) survivors.push_back(kept[static_cast<size_t>(i)]);
+    std::sort(survivors.begin(), survivors.end());
+    return survivors;
+}
+
+void clean_up(const Tensor& stack, int64_t max_area) {
+    if (max_area <= 0) return;
+    for (int64_t n = 0; n < stack_size(stack); ++n) {
+        const auto width = static_cast<int>(stack.dim(2));
+        const auto height = static_cast<int>(stack.dim(1));
+        fill_holes_in_logits(stack_row(stack, n), width, height, max_area);
+        remove_sprinkles_in_logits(stack_row(stack, n), width, height, max_area);
+    }
+}
+
+Tensor without_shrunken(const Tensor& stack, std::span<const int> groups) {
+    Tensor result = Tensor::host(stack.shape());
+    std::memcpy(result.raw(), stack.raw(), static_cast<size_t>(stack.numel()) * sizeof(float));
+    for (const auto& [group, members] : members_of(groups)) {
+        if (members.size() < 2) continue;
+        const Areas areas = compete(stack, members);
+        for (size_t m = 0; m < members.size(); ++m) {
+            const auto before = static_cast<float>(std::max<int64_t>(areas.all[m], 1));
+            if (static_cast<float>(areas.kept[m]) / before >= kLeastShare) continue;
+            for (float& logit : stack_row(result, static_cast<int64_t>(members[m]))) logit = std::min(logit, kOutside);
+        }
+    }
+    return result;
+}
+
+void separate(std::span<Mask> masks, std::span<const float> scores, std::span<const int> groups) {
+    if (masks.size() != scores.size() || masks.size() != groups.size())
+        fail("expected a score and a group for each of ", masks.size(), " masks, found ", scores.size(), " and ",
+             groups.size());
+    for (const auto& [group, members] : members_of(groups)) {
+        std::vector<size_t> order = members;
+        std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return scores[a] > scores[b]; });
+        std::vector<uint8_t> taken(masks[members.front()].data.size(), 0);
+        for (const size_t m : order) {
+            const bool counts = scores[m] > 0;
+            for (size_t i = 0; i < taken.size(); ++i) {
+                uint8_t& pixel = masks[m].data[i];
+                pixel = pixel != 0 && taken[i] == 0 && counts ? 1 : 0;
+                taken[i] |= pixel;
+            }
+        }
+    }
+}
+
+}  // namespace sam3
