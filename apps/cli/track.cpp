@@ -311,8 +311,8 @@ void run_file(const Options& options, const std::set<std::string>& formats, Trac
         if (checkpoint) {
             follower->restore(files.session_path(checkpoint->position));
         } else {
-            files.start();
             begin(*follower, *frames, status);
+            files.start();
         }
         if (!work_through(options, steps, checkpoint ? checkpoint->position : 0, *follower, files, *frames, status)) {
             status.clear();

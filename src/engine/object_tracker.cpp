@@ -107,14 +107,12 @@ std::vector<ObjectTracker::Task> ObjectTracker::plan(int64_t frame, const StepOp
             task.prompt = std::move(pending->second);
             task.object->pending.erase(pending);
             task.first = !task.object->tracked.contains(frame) || !task.object->bank.can_track();
-        } else if (options.only_prompted) {
+        } else if (options.only_prompted || !task.object->bank.can_track()) {
             continue;
         } else if (entry != nullptr && entry->conditioning && entry->masks) {
             task.reused = true;
             task.masks = entry->masks;
             task.object_score = entry->object_score;
-        } else if (!task.object->bank.can_track()) {
-            continue;
         }
         tasks.push_back(std::move(task));
     }
