@@ -10,8 +10,11 @@ install(TARGETS sam3_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT p
 install(EXPORT sam3Targets NAMESPACE sam3:: DESTINATION ${package_folder} COMPONENT library)
 
 # A shared library carries its own dependencies; the user of a static one has to find them.
+# In pkg-config's file they are not private: `--static` would ask for the static libraries behind FFmpeg's as well.
 if(BUILD_SHARED_LIBS)
   set(SAM3_FIND_DEPENDENCIES)
+  set(SAM3_PC_REQUIRES)
+  set(SAM3_PC_LIBS)
 endif()
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/sam3Config.cmake.in ${PROJECT_BINARY_DIR}/sam3Config.cmake
                               INSTALL_DESTINATION ${package_folder})

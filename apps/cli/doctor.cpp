@@ -3,6 +3,7 @@
 #include "media/versions.h"
 #include "runtime/cpu/version.h"
 #include "runtime/device.h"
+#include "runtime/gpu.h"
 #include "sam3.h"
 
 #include <algorithm>
@@ -17,6 +18,7 @@ namespace {
 struct Findings {
     Host host;
     std::vector<std::string> devices;
+    std::vector<std::string> gpus;  // or why there are none
     std::vector<std::pair<std::string, std::string>> libraries;
     std::vector<std::string> advice;  // what makes this machine slower than it need be
 };
@@ -25,6 +27,12 @@ Findings examine() {
     Findings found;
     found.host = describe_host();
     found.devices.push_back(make_cpu_device()->name());
+    const GpuSearch search = find_gpus();
+    for (const Gpu& gpu : search.gpus)
+        found.gpus.push_back(gpu.name + ", " + pretty_size(gpu.total_bytes) + ", " + pretty_size(gpu.free_bytes) +
+                             " free, compute capability " + std::to_string(gpu.major) + "." +
+                             std::to_string(gpu.minor) + "; nothing runs on it yet");
+    if (search.gpus.empty()) found.gpus.push_back("none: " + search.reason);
     found.libraries = {{"CPU kernels", cpu_kernels()}, {"OpenMP", std::to_string(openmp_threads()) + " threads"}};
     for (auto& library : media_library_versions()) found.libraries.push_back(std::move(library));
 
@@ -55,6 +63,7 @@ void print_text(const Findings& found) {
     line("threads", std::to_string(found.host.threads));
     line("memory", pretty_size(found.host.memory) + ", " + pretty_size(found.host.free_memory) + " free");
     for (const auto& device : found.devices) line("device", device);
+    for (const auto& gpu : found.gpus) line("GPU", gpu);
     for (const auto& [name, version] : found.libraries) line(name, version);
     for (const auto& advice : found.advice) line("note", advice);
 }
@@ -69,6 +78,7 @@ void print_json(const Findings& found) {
     out["memory"] = found.host.memory;
     out["free_memory"] = found.host.free_memory;
     out["devices"] = found.devices;
+    out["gpus"] = found.gpus;
     for (const auto& [name, version] : found.libraries) out["libraries"][name] = version;
     out["notes"] = found.advice;
     std::cout << out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";

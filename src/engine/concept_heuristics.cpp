@@ -337,7 +337,8 @@ void ConceptBook::from_json(const nlohmann::json& json) {
                         .unmatched = entry.at("unmatched").get<int64_t>(),
                         .keep_alive = entry.at("keep_alive").get<int>()};
             if (!entry.at("last_hidden").is_null()) track.last_hidden = entry.at("last_hidden").get<int64_t>();
-            if (read.find(track.id) != nullptr) fail("the saved session has two objects with the id ", track.id);
+            if (read.find(track.id) != nullptr || track.id >= read.next_id_)
+                fail("the saved session has an object with the id ", track.id, ", which is taken or still to come");
             read.tracks_.push_back(track);
         }
         for (const auto& entry : json.at("shared"))

@@ -10,8 +10,6 @@ namespace sam3 {
 
 namespace {
 
-constexpr const char* kKind = "text video";
-constexpr const char* kSection = "concepts";
 constexpr float kDetectionInside = 0.5F;  // logit from which a detection's pixel belongs to the new object
 
 float sigmoid(float x) { return 1.0F / (1.0F + std::exp(-x)); }
@@ -44,8 +42,6 @@ Tensor copy_of(const Tensor& host) {
     std::memcpy(copy.raw(), host.raw(), static_cast<size_t>(host.numel()) * sizeof(float));
     return copy;
 }
-
-std::string pending_name(size_t frame, size_t object) { return str("pending.", frame, ".", object); }
 
 // The object with its new answer; an object that was not visible becomes so.
 void replace(PendingFrame& frame, const FrameObject& object) {
@@ -236,75 +232,6 @@ void ConceptTracker::reset() {
     latest_ = {};
     last_.reset();
     pushed_ = 0;
-}
-
-nlohmann::json ConceptTracker::state() const {
-    nlohmann::json state = {{"rules", rules().to_json()},
-                            {"total_frames", options_.total_frames},
-                            {"reverse", options_.reverse},
-                            {"delayed", options_.delayed},
-                            {"last", last_ ? nlohmann::json(*last_) : nullptr},
-                            {"pushed", pushed_},
-                            {"book", book_.to_json()},
-                            {"phrases", nlohmann::json::array()},
-                            {"pending", nlohmann::json::array()}};
-    for (const Phrase& phrase : phrases_) state["phrases"].push_back({phrase.text, phrase.active});
-    for (const PendingFrame& frame : queue_.frames()) {
-        nlohmann::json objects = nlohmann::json::array();
-        for (const FrameObject& object : frame.objects)
-            objects.push_back({object.id, object.phrase, object.score, object.tracker_score});
-        state["pending"].push_back(
-            {{"frame", frame.frame}, {"width", frame.width}, {"height", frame.height}, {"objects", objects}});
-    }
-    return state;
-}
-
-void ConceptTracker::save(const std::string& path) const {
-    SessionWriter writer(model(), kKind);
-    writer.put(kSection, state());
-    for (size_t f = 0; f < queue_.frames().size(); ++f)
-        for (size_t i = 0; i < queue_.frames()[f].objects.size(); ++i)
-            writer.put(pending_name(f, i), queue_.frames()[f].objects[i].logits);
-    tracker_.save(writer, session_->ops());
-    writer.save(path);
-}
-
-void ConceptTracker::restore(const std::string& path) {
-    const SessionReader reader(path, model(), kKind);
-    const nlohmann::json& state = reader.state(kSection);
-    try {
-        const auto rules = ConceptVideoConfig::from_hugging_face(state.at("rules").get<std::string>(), path);
-        ConceptBook book(rules, model().behaviour().shift_on_removal);
-        book.from_json(state.at("book"));
-        const bool delayed = state.at("delayed").get<bool>();
-        OutputQueue queue(delayed ? rules.hotstart_delay : 0);
-        std::vector<Phrase> phrases;
-        for (const auto& entry : state.at("phrases"))
-            phrases.push_back({entry.at(0).get<std::string>(), entry.at(1).get<bool>()});
-        for (const auto& entry : state.at("pending")) {
-            PendingFrame frame{
-                entry.at("frame").get<int64_t>(), entry.at("width").get<int>(), entry.at("height").get<int>(), {}};
-            for (const auto& object : entry.at("objects"))
-                frame.objects.push_back(
-                    {object.at(0).get<int>(), object.at(1).get<int>(), object.at(2).get<float>(),
-                     object.at(3).get<float>(),
-                     copy_of(reader.tensor(pending_name(queue.frames().size(), frame.objects.size())))});
-            queue.push(std::move(frame));
-        }
-        tracker_.restore(reader, session_->ops());
-        book_ = std::move(book);
-        queue_ = std::move(queue);
-        phrases_ = std::move(phrases);
-        options_.total_frames = state.at("total_frames").get<int64_t>();
-        options_.reverse = state.at("reverse").get<bool>();
-        options_.delayed = delayed;
-        pushed_ = state.at("pushed").get<int64_t>();
-        encoding_ = 0;
-        last_.reset();
-        if (!state.at("last").is_null()) last_ = state.at("last").get<int64_t>();
-    } catch (const nlohmann::json::exception& error) {
-        fail(path, ": the saved session cannot be read: ", error.what());
-    }
 }
 
 }  // namespace sam3

@@ -74,7 +74,6 @@ private:
     FrameTracks follow(int64_t frame);
     void carry_out(int64_t frame, const FramePlan& plan, const FrameDetections& detections);
     std::vector<VideoFrameResult> rendered(const std::vector<PendingFrame>& frames) const;
-    nlohmann::json state() const;
 
     const Model& model() const { return session_->model(); }
 

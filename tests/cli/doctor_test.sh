@@ -1,6 +1,6 @@
 test_shows_machine_and_libraries() {
     run 0 doctor
-    for word in sam3 system CPU instructions threads memory device 'CPU kernels' OpenMP libspng libwebp; do
+    for word in sam3 system CPU instructions threads memory device GPU 'CPU kernels' OpenMP libspng libwebp; do
         has stdout "$word"
     done
     empty stderr
@@ -17,4 +17,11 @@ test_says_when_threads_are_left_unused() {
     [ "$(nproc)" -gt 1 ] || return 0
     OMP_NUM_THREADS=1 run 0 doctor
     has stdout "OMP_NUM_THREADS"
+}
+
+test_a_damaged_gpu_plugin_is_a_sentence() {
+    echo "not a library" >plugin.so
+    SAM3_CUDA_PLUGIN=$PWD/plugin.so run 0 doctor
+    has stdout "none: the CUDA plug-in"
+    empty stderr
 }

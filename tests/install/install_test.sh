@@ -26,12 +26,10 @@ TEXT
 
 PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name sam3.pc)")
 export PKG_CONFIG_PATH
-static=
-[ -n "$(find "$prefix" -name 'libsam3.a')" ] && static=--static
 # shellcheck disable=SC2046
-"$cxx" -std=c++14 $(pkg-config --cflags sam3) "$sources/consumer.cpp" -o "$work/with_pkg_config" $(pkg-config $static --libs sam3)
+"$cxx" -std=c++14 $(pkg-config --cflags sam3) "$sources/consumer.cpp" -o "$work/with_pkg_config" $(pkg-config --libs sam3)
 # shellcheck disable=SC2046
-"$cc" -std=c11 $(pkg-config --cflags sam3) "$sources/consumer.c" -o "$work/in_c" $(pkg-config $static --libs sam3)
+"$cc" -std=c11 $(pkg-config --cflags sam3) "$sources/consumer.c" -o "$work/in_c" $(pkg-config --libs sam3)
 
 export LD_LIBRARY_PATH=$(dirname "$PKG_CONFIG_PATH")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 for program in "$work/consumer/build/consumer" "$work/with_pkg_config" "$work/in_c"; do

@@ -37,6 +37,18 @@ TEST(Geometry, OverlapsOfMasks) {
     EXPECT_THROW(mask_overlap(a, Mask(3, 3)), Error);
 }
 
+TEST(Geometry, OverlapsOfAllPairsOfMasksAreThoseOfEachPair) {
+    std::vector<Mask> masks;
+    for (unsigned seed = 0; seed < 5; ++seed) masks.push_back(test::random_mask(13, 9, seed, 0.2 * seed));
+    const std::span<const Mask> rows(masks.data(), 3);
+    const std::vector<float> overlaps = mask_overlaps(rows, masks);
+    for (size_t i = 0; i < rows.size(); ++i)
+        for (size_t j = 0; j < masks.size(); ++j)
+            EXPECT_EQ(overlaps[i * masks.size() + j], mask_overlap(rows[i], masks[j]));
+    EXPECT_TRUE(mask_overlaps({}, masks).empty());
+    EXPECT_THROW(mask_overlaps(rows, std::vector<Mask>{Mask(3, 3)}), Error);
+}
+
 TEST(Nms, KeepsWhatTorchvisionKeeps) {
     int checked = 0;
     for (auto& line : test::data_lines("mask/nms.txt")) {
