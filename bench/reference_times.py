@@ -4,7 +4,7 @@
     python reference_times.py video MODEL FOLDER X,Y X,Y ... [--frames 5]  objects clicked on frame 0, then followed
 
 MODEL is a Hugging Face folder of a SAM 3 video model. Prints one JSON object with seconds. OPENBLAS_NUM_THREADS=1 should be
-set: PyTorch's own threads and OpenBLAS's get into each other's way otherwise.
+set: docs/parity.md says why and what it costs.
 """
 import argparse
 import json

@@ -20,11 +20,10 @@ class ConceptFollower : public Follower {
 public:
     ConceptFollower(std::shared_ptr<ImageSession> session, const ConceptVideoOptions& options,
                     std::vector<VideoPrompt> prompts)
-        : prompts_(std::move(prompts)), tracker_(std::move(session), options), reverse_(options.reverse) {}
+        : prompts_(std::move(prompts)), tracker_(std::move(session), options) {}
 
     std::vector<VideoFrameResult> push(const Image& image, int64_t frame, bool reverse) override {
-        if (reverse != reverse_) tracker_.turn(reverse);
-        reverse_ = reverse;
+        if (reverse != tracker_.reverse()) tracker_.turn(reverse);
         std::vector<VideoFrameResult> finished = tracker_.push(image, frame);
         for (const VideoPrompt& prompt : prompts_) {
             if (prompt.frame != frame) continue;
@@ -41,7 +40,6 @@ public:
 private:
     std::vector<VideoPrompt> prompts_;
     ConceptTracker tracker_;
-    bool reverse_;
 };
 
 }  // namespace

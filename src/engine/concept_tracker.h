@@ -37,6 +37,7 @@ public:
     std::vector<VideoFrameResult> finish();
     // After finish(): goes on with another frame in this direction, with the objects there are.
     void turn(bool reverse);
+    bool reverse() const { return options_.reverse; }
 
     // From the next frame on; objects keep the phrase that found them. A known phrase is not added again.
     void add_phrase(const std::string& phrase);

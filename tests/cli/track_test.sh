@@ -54,6 +54,23 @@ test_killed_and_resumed_gives_the_same_files() {
     diff -r whole cut || fail "resuming a finished run changed it"
 }
 
+# The same in the middle of the way back, with frames that are still held back.
+test_resumes_on_the_way_back() {
+    local arguments=(track -m "$model" -i "$clip" -t "red square" --start 4 --frames 5 --direction both --checkpoint 1 -q)
+    run 0 "${arguments[@]}" -o whole
+    "$program" "${arguments[@]}" -o cut >stdout 2>stderr </dev/null &
+    local job=$!
+    for _ in $(seq 1200); do
+        ls cut/clip.session-[78] >/dev/null 2>&1 && break
+        kill -0 "$job" 2>/dev/null || break
+        sleep 0.02
+    done
+    kill -9 "$job" 2>/dev/null || true
+    wait "$job" 2>/dev/null || true
+    run 0 "${arguments[@]}" -o cut --resume
+    diff -r whole cut || fail "the resumed run differs"
+}
+
 test_ctrl_c_keeps_what_is_finished() {
     "$program" track -m "$model" -i "$clip" --point 0:1:228,215 -o out -q >stdout 2>stderr </dev/null &
     local job=$! code=0
