@@ -82,7 +82,7 @@ struct Behaviour {
     bool binarize_together = false;            // one object's click rounds the memory masks of all objects of the frame
     bool select_memories = true;               // frames with a poor mask are passed over when memories are chosen
     bool retrack_with_new_objects = false;     // a detection that becomes an object has all others followed once more
-    bool shift_on_removal = false;             // a removed object's place passes to the next (engine/concept_heuristics.h)
+    bool shift_on_removal = false;  // a removed object's place passes to the next (engine/concept_heuristics.h)
     float vit_norm_eps = 1e-5F;
     float threshold = 0.5F;
 
