@@ -8,6 +8,12 @@
 
 namespace sam3 {
 
+Image to_grey(const Mask& mask) {
+    Image image(mask.width, mask.height, 1);
+    for (size_t i = 0; i < mask.data.size(); ++i) image.pixels[i] = mask.data[i] != 0 ? 255 : 0;
+    return image;
+}
+
 Image draw_overlay(const Image& image, const Segmentation& segmentation) {
     Image out = image;
     // Line width and letters grow with the picture, so that they are seen on a photograph and fit a thumbnail.

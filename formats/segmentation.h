@@ -39,6 +39,9 @@ struct Segmentation {
 // One JSON object: image, prompts, detections (label, score, box, area, mask as COCO RLE), timings. Loses nothing.
 std::string to_json(const Segmentation& segmentation);
 
+// A mask as a grey picture: 255 inside.
+Image to_grey(const Mask& mask);
+
 // The image with tinted masks, contours, boxes and labels.
 Image draw_overlay(const Image& image, const Segmentation& segmentation);
 

@@ -1,6 +1,7 @@
 #include "command.h"
 #include "engine/image_session.h"
 #include "media/image_io.h"
+#include "model_options.h"
 #include "status.h"
 #include "util/error.h"
 #include "values.h"
@@ -15,10 +16,9 @@ namespace sam3::cli {
 namespace {
 
 struct Options {
-    std::string model, image, text = "object";
+    ModelOptions model;
+    std::string image, text = "object";
     int runs = 3;
-    int threads = default_threads();
-    int64_t image_size = 0;
     bool profile = false;
     bool json = false;
 };
@@ -55,10 +55,9 @@ void run_once(ImageSession& session, const Image& image, const Options& options)
 void run(const Options& options) {
     const Image image = options.image.empty() ? synthetic_picture() : read_image(options.image);
     Status status(false);
-    status.show("loading " + options.model);
-    const std::shared_ptr<const Model> model =
-        Model::load({.path = options.model, .behaviour = "", .image_size = options.image_size});
-    ImageSession session(model, options.threads);
+    status.show("loading " + options.model.path);
+    const std::shared_ptr<const Model> model = options.model.load();
+    ImageSession session(model, options.model.threads);
     std::map<std::string, std::vector<double>> steps;
     for (int i = 0; i < options.runs; ++i) {
         status.show("run " + std::to_string(i + 1) + " of " + std::to_string(options.runs));
@@ -79,7 +78,8 @@ void run(const Options& options) {
     status.clear();
 
     if (options.json) {
-        nlohmann::ordered_json json = {{"model", options.model}, {"threads", options.threads}, {"runs", options.runs}};
+        nlohmann::ordered_json json = {
+            {"model", options.model.path}, {"threads", options.model.threads}, {"runs", options.runs}};
         for (const auto& [step, seconds] : steps)
             json["seconds"][step] = {{"median", median(seconds)},
                                      {"best", *std::min_element(seconds.begin(), seconds.end())}};
@@ -101,18 +101,12 @@ void run(const Options& options) {
 void add_bench(CLI::App& program, Action& chosen) {
     auto options = std::make_shared<Options>();
     CLI::App* command = program.add_subcommand("bench", "Measure the steps of an image, and where the time goes");
-    command->add_option("-m,--model", options->model, "Model: a Hugging Face folder, .safetensors or .gguf file")
-        ->required();
+    options->model.add_to(*command);
     command->add_option("-i,--image", options->image, "Picture to use (default: a synthetic one of 1280 x 960)");
     command->add_option("-t,--text", options->text, "Phrase to look for")->capture_default_str();
     command->add_option("--runs", options->runs, "How often to measure; the median and the best are shown")
         ->check(CLI::Range(1, 1000))
         ->capture_default_str();
-    command->add_option("--threads", options->threads, "CPU threads")
-        ->check(CLI::Range(1, 1024))
-        ->capture_default_str();
-    command->add_option("--image-size", options->image_size, "Side the image is scaled to (default: the model's)")
-        ->check(CLI::Range(1, 8192));
     command->add_flag("--profile", options->profile, "Also time every operator in one more run, with its GFLOP/s");
     command->add_flag("--json", options->json, "Print JSON");
     command->footer(

@@ -1,8 +1,10 @@
 #include "command.h"
 #include "engine/mask_generation.h"
 #include "formats/amg.h"
+#include "formats/segmentation.h"
 #include "image/draw.h"
 #include "media/image_io.h"
+#include "model_options.h"
 #include "status.h"
 #include "util/error.h"
 #include "values.h"
@@ -18,12 +20,11 @@ namespace sam3::cli {
 namespace {
 
 struct Options {
-    std::string model, image, output, behaviour;
+    ModelOptions model;
+    std::string image, output;
     std::vector<std::string> formats;
     bool convert_to_rle = false;
     MaskGenerationOptions generation;
-    int threads = default_threads();
-    int64_t image_size = 0;
     bool quiet = false;
 };
 
@@ -64,13 +65,6 @@ Image draw_masks(const Image& image, const std::vector<GeneratedMask>& masks) {
     return out;
 }
 
-Image grey_of(const Rle& rle) {
-    const Mask mask = rle_decode(rle);
-    Image image(mask.width, mask.height, 1);
-    for (size_t i = 0; i < mask.data.size(); ++i) image.pixels[i] = mask.data[i] != 0 ? 255 : 0;
-    return image;
-}
-
 // DIR/STEM.json, STEM_overlay.png, STEM_mask_N.png
 void write_files(const Options& options, const std::set<std::string>& formats, const Image& image,
                  const std::vector<GeneratedMask>& masks) {
@@ -84,7 +78,7 @@ void write_files(const Options& options, const std::set<std::string>& formats, c
     if (formats.count("overlay") != 0) write_file(stem + "_overlay.png", encode_png(draw_masks(image, masks)));
     if (formats.count("png") == 0) return;
     for (size_t i = 0; i < masks.size(); ++i)
-        write_file(str(stem, "_mask_", i, ".png"), encode_png(grey_of(masks[i].segmentation)));
+        write_file(str(stem, "_mask_", i, ".png"), encode_png(to_grey(rle_decode(masks[i].segmentation))));
 }
 
 void print_table(const std::vector<GeneratedMask>& masks) {
@@ -113,10 +107,9 @@ void run(const Options& options) {
     Status status(options.quiet);
     status.show("reading " + options.image);
     const Image image = read_image(options.image);
-    status.show("loading " + options.model);
-    const std::shared_ptr<const Model> model =
-        Model::load({.path = options.model, .behaviour = options.behaviour, .image_size = options.image_size});
-    ImageSession session(model, options.threads);
+    status.show("loading " + options.model.path);
+    const std::shared_ptr<const Model> model = options.model.load();
+    ImageSession session(model, options.model.threads);
     status.show("encoding the image");
     const MaskGeneration found =
         generate_masks(session, image, options.generation,
@@ -163,21 +156,9 @@ void add_generation_options(CLI::App& command, MaskGenerationOptions& options) {
 void add_everything(CLI::App& program, Action& chosen) {
     auto options = std::make_shared<Options>();
     CLI::App* command = program.add_subcommand("everything", "Outline everything in an image, without a prompt");
-    command->add_option("-m,--model", options->model, "Model: a Hugging Face folder, .safetensors or .gguf file")
-        ->required();
+    options->model.add_to(*command);
     command->add_option("-i,--image", options->image, "JPEG, PNG or WebP file")->required();
     add_generation_options(*command, options->generation);
-    command
-        ->add_option("--behaviour", options->behaviour,
-                     "Whose details to follow: official or hf (default: the model's)")
-        ->check(CLI::IsMember({"official", "hf"}));
-    command
-        ->add_option("--image-size", options->image_size,
-                     "Side the image is scaled to, a multiple of the patch size (default: the model's)")
-        ->check(CLI::Range(1, 8192));
-    command->add_option("--threads", options->threads, "CPU threads")
-        ->check(CLI::Range(1, 1024))
-        ->capture_default_str();
     command->add_option("-o,--output", options->output, "Folder for result files; made when missing");
     command
         ->add_option("-f,--format", options->formats,

@@ -4,6 +4,7 @@
 #include "formats/npy.h"
 #include "formats/segmentation.h"
 #include "media/image_io.h"
+#include "model_options.h"
 #include "status.h"
 #include "util/error.h"
 #include "values.h"
@@ -17,7 +18,8 @@ namespace sam3::cli {
 namespace {
 
 struct Options {
-    std::string model, image, output, dump, behaviour;
+    ModelOptions model;
+    std::string image, output, dump;
     std::vector<std::string> texts, exemplars, negative_exemplars, points, negative_points, formats;
     std::vector<ClickObject> objects;  // what --point, --neg-point, --box and --mask describe
     bool multimask = false;
@@ -25,8 +27,6 @@ struct Options {
     float nms = 1;
     std::string nms_on = "masks";
     int top_k = 0;
-    int threads = default_threads();
-    int64_t image_size = 0;
     bool semantic = false;
     bool quiet = false;
 };
@@ -208,12 +208,6 @@ Segmentation find(const Options& options, const std::vector<ConceptPrompt>& prom
     return out;
 }
 
-Image grey_of(const Mask& mask) {
-    Image image(mask.width, mask.height, 1);
-    for (size_t i = 0; i < mask.data.size(); ++i) image.pixels[i] = mask.data[i] != 0 ? 255 : 0;
-    return image;
-}
-
 // DIR/STEM.json, STEM_overlay.png, STEM_mask_N.png, STEM_semantic_N.png
 void write_files(const Options& options, const Image& image, const Segmentation& segmentation) {
     const std::filesystem::path folder(options.output);
@@ -227,10 +221,10 @@ void write_files(const Options& options, const Image& image, const Segmentation&
     if (formats.count("overlay") != 0) write_file(stem + "_overlay.png", encode_png(draw_overlay(image, segmentation)));
     if (formats.count("png") == 0) return;
     for (size_t i = 0; i < segmentation.instances.size(); ++i)
-        write_file(str(stem, "_mask_", i, ".png"), encode_png(grey_of(segmentation.instances[i].mask)));
+        write_file(str(stem, "_mask_", i, ".png"), encode_png(to_grey(segmentation.instances[i].mask)));
     for (size_t i = 0; i < segmentation.prompts.size(); ++i)
         if (!segmentation.prompts[i].semantic.data.empty())
-            write_file(str(stem, "_semantic_", i, ".png"), encode_png(grey_of(segmentation.prompts[i].semantic)));
+            write_file(str(stem, "_semantic_", i, ".png"), encode_png(to_grey(segmentation.prompts[i].semantic)));
 }
 
 void print_table(const Segmentation& segmentation) {
@@ -267,14 +261,13 @@ void run(Options& options) {
         object.query.multimask = options.multimask;
         queries.push_back(std::move(object.query));
     }
-    status.show("loading " + options.model);
-    const std::shared_ptr<const Model> model =
-        Model::load({.path = options.model, .behaviour = options.behaviour, .image_size = options.image_size});
+    status.show("loading " + options.model.path);
+    const std::shared_ptr<const Model> model = options.model.load();
     if (has_concept(options)) model->detector();
     if (!queries.empty() || options.multimask) model->interactive_head();
     const float threshold = options.threshold >= 0 ? options.threshold : model->behaviour().threshold;
 
-    ImageSession session(model, options.threads);
+    ImageSession session(model, options.model.threads);
     if (!options.dump.empty()) session.ops().set_trace(dump_to(options.dump, session.ops()));
     status.show("encoding the image");
     session.encode({&image, 1});
@@ -299,8 +292,7 @@ void add_segment(CLI::App& program, Action& chosen) {
     auto options = std::make_shared<Options>();
     auto clicks = std::make_shared<ClickOptions>();
     CLI::App* command = program.add_subcommand("segment", "Find and outline objects in an image");
-    command->add_option("-m,--model", options->model, "Model: a Hugging Face folder, .safetensors or .gguf file")
-        ->required();
+    options->model.add_to(*command);
     command->add_option("-i,--image", options->image, "JPEG, PNG or WebP file")->required();
     command->add_option("-t,--text", options->texts, "Noun phrase to look for; may be given several times")
         ->expected(1)
@@ -332,17 +324,6 @@ void add_segment(CLI::App& program, Action& chosen) {
     command->add_option("--top-k", options->top_k, "Keep only the best so many for each phrase (0: all)")
         ->check(CLI::Range(0, 100000));
     command->add_flag("--semantic", options->semantic, "Also give one mask of everything that matches a phrase");
-    command
-        ->add_option("--behaviour", options->behaviour,
-                     "Whose post-processing to follow: official or hf (default: the model's)")
-        ->check(CLI::IsMember({"official", "hf"}));
-    command
-        ->add_option("--image-size", options->image_size,
-                     "Side the image is scaled to, a multiple of the patch size (default: the model's)")
-        ->check(CLI::Range(1, 8192));
-    command->add_option("--threads", options->threads, "CPU threads")
-        ->check(CLI::Range(1, 1024))
-        ->capture_default_str();
     command->add_option("-o,--output", options->output, "Folder for result files; made when missing");
     command->add_option("-f,--format", options->formats, "json, png (a mask an instance), overlay; separated by commas")
         ->delimiter(',');

@@ -3,6 +3,7 @@
 #include "formats/tracks.h"
 #include "media/video_reader.h"
 #include "media/video_writer.h"
+#include "model_options.h"
 #include "status.h"
 #include "track_files.h"
 #include "track_prompts.h"
@@ -20,7 +21,8 @@ namespace sam3::cli {
 namespace {
 
 struct Options {
-    std::string model, video, output, behaviour;
+    ModelOptions model;
+    std::string video, output;
     std::vector<std::string> texts, formats;
     std::vector<VideoPrompt> prompts;
     std::vector<std::string> prompt_words;
@@ -37,8 +39,6 @@ struct Options {
     int history = 16;
     int checkpoint = 25;
     bool resume = false, overwrite = false;
-    int threads = default_threads();
-    int64_t image_size = 0;
     bool quiet = false;
 };
 
@@ -114,7 +114,7 @@ std::vector<Step> steps_of(const Options& options, int64_t total) {
 
 // What must be the same for a run to go on with another's work.
 nlohmann::json job_of(const Options& options, const VideoInfo& info) {
-    return {{"model", options.model},
+    return {{"model", options.model.path},
             {"video", options.video},
             {"frames", info.frame_count},
             {"width", info.width},
@@ -131,13 +131,13 @@ nlohmann::json job_of(const Options& options, const VideoInfo& info) {
             {"separate", options.separate},
             {"clean-up", options.clean_up},
             {"history", options.history},
-            {"behaviour", options.behaviour},
-            {"image-size", options.image_size}};
+            {"behaviour", options.model.behaviour},
+            {"image-size", options.model.image_size}};
 }
 
 std::unique_ptr<Follower> make_follower(const Options& options, const std::shared_ptr<const Model>& model,
                                         int64_t total) {
-    auto session = std::make_shared<ImageSession>(model, options.threads);
+    auto session = std::make_shared<ImageSession>(model, options.model.threads);
     if (options.texts.empty()) {
         VisualVideoOptions visual;
         visual.total_frames = total;
@@ -304,9 +304,8 @@ void run_file(const Options& options, const std::set<std::string>& formats, Trac
     const bool complete =
         options.resume && !checkpoint && files.exist() && files.complete_lines() == static_cast<int64_t>(steps.size());
     if (!complete) {
-        status.show("loading " + options.model);
-        const std::shared_ptr<const Model> model =
-            Model::load({.path = options.model, .behaviour = options.behaviour, .image_size = options.image_size});
+        status.show("loading " + options.model.path);
+        const std::shared_ptr<const Model> model = options.model.load();
         const std::unique_ptr<Follower> follower = make_follower(options, model, frames->info().frame_count);
         if (checkpoint) {
             follower->restore(files.session_path(checkpoint->position));
@@ -326,9 +325,8 @@ void run_file(const Options& options, const std::set<std::string>& formats, Trac
 
 // Frames that come once, of a number that is not known: the overlay is drawn on the way.
 void run_pipe(const Options& options, const std::set<std::string>& formats, TrackFiles& files, Status& status) {
-    status.show("loading " + options.model);
-    const std::shared_ptr<const Model> model =
-        Model::load({.path = options.model, .behaviour = options.behaviour, .image_size = options.image_size});
+    status.show("loading " + options.model.path);
+    const std::shared_ptr<const Model> model = options.model.load();
     const std::unique_ptr<Follower> follower = make_follower(options, model, -1);
     const std::unique_ptr<FrameSource> frames = open_frames(options.video, frame_options(options));
     if (files.exist() && !options.overwrite)
@@ -388,8 +386,7 @@ void add_track(CLI::App& program, Action& chosen) {
     auto options = std::make_shared<Options>();
     auto prompts = std::make_shared<TrackPromptOptions>();
     CLI::App* command = program.add_subcommand("track", "Follow objects through a video");
-    command->add_option("-m,--model", options->model, "Model: a Hugging Face folder, .safetensors or .gguf file")
-        ->required();
+    options->model.add_to(*command);
     command
         ->add_option("-i,--video", options->video,
                      "Video file, folder of images, or - for raw RGB24 or YUV4MPEG2 frames on stdin")
@@ -437,17 +434,6 @@ void add_track(CLI::App& program, Action& chosen) {
     command->add_flag("--overwrite", options->overwrite, "Start again where there are results");
     command->add_option("--checkpoint", options->checkpoint, "Frames between two states kept for --resume")
         ->check(CLI::Range(1, 1000000))
-        ->capture_default_str();
-    command
-        ->add_option("--behaviour", options->behaviour,
-                     "Whose rules to follow where the references differ: official or hf (default: the model's)")
-        ->check(CLI::IsMember({"official", "hf"}));
-    command
-        ->add_option("--image-size", options->image_size,
-                     "Side that frames are scaled to, a multiple of the patch size (default: the model's)")
-        ->check(CLI::Range(1, 8192));
-    command->add_option("--threads", options->threads, "CPU threads")
-        ->check(CLI::Range(1, 1024))
         ->capture_default_str();
     command->add_flag("-q,--quiet", options->quiet, "No summary, no progress");
     command->footer(

@@ -1,0 +1,26 @@
+#include "model_options.h"
+
+#include "values.h"
+
+namespace sam3::cli {
+
+ModelOptions::ModelOptions() : threads(default_threads()) {}
+
+void ModelOptions::add_to(CLI::App& command) {
+    command.add_option("-m,--model", path, "Model: a Hugging Face folder, .safetensors or .gguf file")->required();
+    command
+        .add_option("--behaviour", behaviour,
+                    "Whose rules to follow where the references differ: official or hf (default: the model's)")
+        ->check(CLI::IsMember({"official", "hf"}));
+    command
+        .add_option("--image-size", image_size,
+                    "Side the image is scaled to, a multiple of the patch size (default: the model's)")
+        ->check(CLI::Range(1, 8192));
+    command.add_option("--threads", threads, "CPU threads")->check(CLI::Range(1, 1024))->capture_default_str();
+}
+
+std::shared_ptr<const Model> ModelOptions::load() const {
+    return Model::load({.path = path, .behaviour = behaviour, .image_size = image_size});
+}
+
+}  // namespace sam3::cli

@@ -1,0 +1,23 @@
+#pragma once
+
+#include "engine/model.h"
+
+#include <CLI/CLI.hpp>
+
+#include <memory>
+#include <string>
+
+// The options of every command that runs a model: --model, --behaviour, --image-size and --threads.
+namespace sam3::cli {
+
+struct ModelOptions {
+    ModelOptions();
+    void add_to(CLI::App& command);
+    std::shared_ptr<const Model> load() const;
+
+    std::string path, behaviour;
+    int64_t image_size = 0;  // 0: the model's own
+    int threads;             // as many as this process may use, unless told
+};
+
+}  // namespace sam3::cli
