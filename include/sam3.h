@@ -208,6 +208,10 @@ SAM3_API sam3_result sam3_track_frame(sam3_tracker& tracker, sam3_state& state, 
 // At the end of a video with params.delayed: the frames that were still waiting.
 SAM3_API std::vector<sam3_result> sam3_tracker_finish(sam3_tracker& tracker);
 
+// From the next frame on, also looks for this concept, or no longer: its instances go too.
+SAM3_API bool sam3_tracker_add_text(sam3_tracker& tracker, const std::string& text_prompt);
+SAM3_API bool sam3_tracker_remove_text(sam3_tracker& tracker, const std::string& text_prompt);
+
 // Points at an object on the current frame: that of the last sam3_propagate_frame, or the image that the state has
 // encoded when there was none. Returns its instance_id, -1 on failure.
 SAM3_API int sam3_tracker_add_instance(sam3_tracker& tracker, sam3_state& state, const sam3_model& model,

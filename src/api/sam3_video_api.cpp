@@ -143,6 +143,29 @@ std::vector<sam3_result> sam3_tracker_finish(sam3_tracker& tracker) {
     });
 }
 
+bool sam3_tracker_add_text(sam3_tracker& tracker, const std::string& text_prompt) {
+    return guarded(false, [&] {
+        if (tracker.visual) sam3::fail("this tracker follows objects that are pointed at, not concepts");
+        if (tracker.concepts)
+            tracker.concepts->add_phrase(text_prompt);
+        else
+            tracker.concept_options.phrases.push_back(text_prompt);
+        return true;
+    });
+}
+
+bool sam3_tracker_remove_text(sam3_tracker& tracker, const std::string& text_prompt) {
+    return guarded(false, [&] {
+        const std::vector<std::string> phrases =
+            tracker.concepts ? tracker.concepts->phrases() : tracker.concept_options.phrases;
+        if (std::count(phrases.begin(), phrases.end(), text_prompt) == 0)
+            sam3::fail("this tracker does not look for '", text_prompt, "'");
+        if (tracker.concepts) tracker.concepts->remove_phrase(text_prompt);
+        std::erase(tracker.concept_options.phrases, text_prompt);
+        return true;
+    });
+}
+
 int sam3_tracker_add_instance(sam3_tracker& tracker, sam3_state& state, const sam3_model&,
                               const sam3_pvs_params& prompt) {
     return guarded(-1, [&] {

@@ -147,6 +147,12 @@ TEST_F(VideoApi, FindsAndFollowsAConcept) {
     }
     EXPECT_TRUE(sam3_propagate_frame(*tracker, *state_, *model_, frame(3)).detections.empty());
     EXPECT_NE(std::string(sam3_last_error()).find("sam3_track_frame"), std::string::npos);
+    EXPECT_TRUE(sam3_tracker_add_text(*tracker, "hexagon")) << sam3_last_error();
+    EXPECT_FALSE(sam3_tracker_remove_text(*tracker, "star"));
+    EXPECT_TRUE(sam3_tracker_remove_text(*tracker, "red square")) << sam3_last_error();
+    const sam3_result hexagons = sam3_track_frame(*tracker, *state_, *model_, frame(3));
+    ASSERT_FALSE(hexagons.detections.empty());
+    for (const sam3_detection& d : hexagons.detections) EXPECT_EQ(d.label, "hexagon");
 }
 
 TEST_F(VideoApi, DelayedResultsComeInOrderAndAllOfThem) {
