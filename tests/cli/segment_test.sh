@@ -110,3 +110,16 @@ test_sam_1_answers_clicks() {
     run 0 segment -m "$root/tests/data/models/sam1-b" -i "$scene" --point 160,130 --multimask
     grep -q '^object 0' stdout || fail "no object"
 }
+
+test_damaged_mask_files_give_a_sentence() {
+    printf '\x93NUMPY\x01\x00' >short.npy
+    printf '\x93NUMPY\x01\x00\xff\xffno header' >long.npy
+    printf '\x93NUMPY\x01\x00\x46\x00%-69s\n' "{'descr': '<f4', 'fortran_order': False, 'shape': (900000, 900000), }" >huge.npy
+    printf '\x93NUMPY\x01\x00\x36\x00%-53s\n' "{'descr': '|O', 'fortran_order': False, 'shape': (2, 2)}" >objects.npy
+    echo "<html>" >page.npy
+    for file in short long huge objects page absent; do
+        run 1 segment -m "$model" -i "$scene" --mask $file.npy --point 160,130
+        has stderr "$file.npy"
+        empty stdout
+    done
+}
