@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cmath>
 
 namespace sam3 {
@@ -18,6 +19,9 @@ constexpr double kTolerance = 1e-4;  // of each tensor's range, and of scores
 // Memories are rounded to bf16, and a value that is rounded the other way moves all later frames: the reference's own,
 // between runs that are the same on paper, by as much as the golden says (video_tracker.py). So much is left to ours.
 constexpr double kSpreads = 4;
+// Where the reference's variations happened to flip no rounding, its spread says nothing; this is the least of the
+// cases in which one did.
+constexpr double kLeastSpread = 1.6e-4;
 
 class TrackerParity : public testing::TestWithParam<std::string> {
 protected:
@@ -71,7 +75,7 @@ TEST_P(TrackerParity, IdsScoresAndMasksEqualTheReferencesOnEveryFrame) {
     const Tensor scores = golden_.tensor("scores");
     const std::vector<uint8_t> packed = golden_.bytes("masks");
     const size_t row_bytes = packed.size() / static_cast<size_t>(scores.numel());
-    const double close_score = kTolerance + kSpreads * golden_.number("score_spread");
+    const double close_score = kTolerance + kSpreads * std::max(golden_.number("score_spread"), kLeastSpread);
     std::vector<Tensor> logits;
     int64_t row = 0;  // of all objects of all steps
     int64_t differing = 0;
