@@ -43,7 +43,7 @@ TrackedObjects from_json_line(std::string_view line, const std::string& where) {
         tracked.width = json.at("width").get<int>();
         tracked.height = json.at("height").get<int>();
         if (tracked.width < 1 || tracked.height < 1 || tracked.width > kMaxImageSide || tracked.height > kMaxImageSide)
-            fail(where, ": a frame of ", tracked.width, " x ", tracked.height, " pixels is not possible");
+            fail("a frame of ", tracked.width, " x ", tracked.height, " pixels is not possible");
         for (const Json& item : json.at("objects")) {
             TrackedObjects::Object object;
             object.id = item.at("id").get<int>();
@@ -59,6 +59,8 @@ TrackedObjects from_json_line(std::string_view line, const std::string& where) {
             tracked.objects.push_back(std::move(object));
         }
         return tracked;
+    } catch (const Error& error) {
+        fail(where, ": ", error.what());
     } catch (const Json::exception& error) {
         fail(where, ": not a line of tracked objects: ", error.what());
     }

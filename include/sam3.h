@@ -216,10 +216,10 @@ SAM3_API bool sam3_tracker_remove_text(sam3_tracker& tracker, const std::string&
 // encoded when there was none. Returns its instance_id, -1 on failure.
 SAM3_API int sam3_tracker_add_instance(sam3_tracker& tracker, sam3_state& state, const sam3_model& model,
                                        const sam3_pvs_params& prompt);
-// The next frame of a video with objects that were pointed at; reverse: the one before the current.
+// The next frame of a video with objects that were pointed at: the current one plus 1.
 SAM3_API sam3_result sam3_propagate_frame(sam3_tracker& tracker, sam3_state& state, const sam3_model& model,
                                           const sam3_image& frame);
-// As above, but on any frame, in either direction.
+// As above, but on any frame; reverse: the video is followed backwards, memories come from later frames.
 SAM3_API sam3_result sam3_propagate_to(sam3_tracker& tracker, sam3_state& state, const sam3_model& model,
                                        const sam3_image& frame, int frame_index, bool reverse);
 

@@ -18,6 +18,17 @@ Image FrameSource::frame(int64_t index) {
          count < 0 ? " before it" : "");
 }
 
+int64_t FrameSource::count_frames() {
+    if (info().frame_count < 0) {
+        constexpr int64_t kBeyondAnyVideo = int64_t{1} << 62;
+        Image image;
+        seek(kBeyondAnyVideo);
+        read(image);
+    }
+    seek(0);
+    return info().frame_count;
+}
+
 std::unique_ptr<FrameSource> open_frames(const std::string& path, const FrameOptions& options) {
     if (options.fps.numerator <= 0 || options.fps.denominator <= 0)
         fail("expected a positive number of frames a second, found ", options.fps.numerator, "/",

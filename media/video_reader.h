@@ -50,6 +50,10 @@ public:
     // When the frame is shown, in seconds after the first one.
     virtual double time_of(int64_t frame) const;
 
+    // Exact, even where info() does not say: then the video is decoded to its end once. Begins again at frame 0. Not
+    // for pipes.
+    int64_t count_frames();
+
     // One frame by number, bit-equal to what reading one by one gives; the next read() gives the frame after it.
     Image frame(int64_t index);
 };

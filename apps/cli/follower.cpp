@@ -42,6 +42,40 @@ private:
     ConceptTracker tracker_;
 };
 
+class ClickFollower : public Follower {
+public:
+    ClickFollower(std::shared_ptr<ImageSession> session, const VisualVideoOptions& options,
+                  std::vector<VideoPrompt> prompts)
+        : prompts_(std::move(prompts)), tracker_(std::move(session), options) {}
+
+    std::vector<int64_t> prompted_frames() const override {
+        std::vector<int64_t> frames;
+        for (const VideoPrompt& prompt : prompts_) frames.push_back(prompt.frame);
+        frames.erase(std::unique(frames.begin(), frames.end()), frames.end());
+        return frames;
+    }
+    void begin(const Image& image, int64_t frame) override {
+        for (const VideoPrompt& prompt : prompts_)
+            if (prompt.frame == frame) tracker_.prompt(image, frame, prompt.id, with_mask(prompt));
+        std::erase_if(prompts_, [&](const VideoPrompt& prompt) { return prompt.frame == frame; });
+    }
+    std::vector<VideoFrameResult> push(const Image& image, int64_t frame, bool reverse) override {
+        begin(image, frame);
+        if (tracker_.ids().empty()) return {{frame, {}}};  // a pipe whose objects have not come yet
+        return {tracker_.track(image, frame, reverse)};
+    }
+    std::vector<VideoFrameResult> end_pass() override { return {}; }
+    void save(const std::string& path) const override { tracker_.save(path); }
+    void restore(const std::string& path) override {
+        tracker_.restore(path);
+        prompts_.clear();  // they were answered before the first frame
+    }
+
+private:
+    std::vector<VideoPrompt> prompts_;  // not yet answered
+    VisualTracker tracker_;
+};
+
 }  // namespace
 
 std::unique_ptr<Follower> follow_concepts(std::shared_ptr<ImageSession> session, const ConceptVideoOptions& options,
@@ -52,32 +86,9 @@ std::unique_ptr<Follower> follow_concepts(std::shared_ptr<ImageSession> session,
     return std::make_unique<ConceptFollower>(std::move(session), options, std::move(prompts));
 }
 
-ClickFollower::ClickFollower(std::shared_ptr<ImageSession> session, const VisualVideoOptions& options,
-                             std::vector<VideoPrompt> prompts)
-    : prompts_(std::move(prompts)), tracker_(std::move(session), options) {}
-
-std::vector<int64_t> ClickFollower::prompted_frames() const {
-    std::vector<int64_t> frames;
-    for (const VideoPrompt& prompt : prompts_) frames.push_back(prompt.frame);
-    frames.erase(std::unique(frames.begin(), frames.end()), frames.end());
-    return frames;
-}
-
-void ClickFollower::begin(const Image& image, int64_t frame) {
-    for (const VideoPrompt& prompt : prompts_)
-        if (prompt.frame == frame) tracker_.prompt(image, frame, prompt.id, with_mask(prompt));
-    std::erase_if(prompts_, [&](const VideoPrompt& prompt) { return prompt.frame == frame; });
-}
-
-std::vector<VideoFrameResult> ClickFollower::push(const Image& image, int64_t frame, bool reverse) {
-    begin(image, frame);
-    if (tracker_.ids().empty()) return {{frame, {}}};  // a pipe whose objects have not come yet
-    return {tracker_.track(image, frame, reverse)};
-}
-
-void ClickFollower::restore(const std::string& path) {
-    tracker_.restore(path);
-    prompts_.clear();  // they were answered before the first frame
+std::unique_ptr<Follower> follow_clicks(std::shared_ptr<ImageSession> session, const VisualVideoOptions& options,
+                                        std::vector<VideoPrompt> prompts) {
+    return std::make_unique<ClickFollower>(std::move(session), options, std::move(prompts));
 }
 
 }  // namespace sam3::cli

@@ -15,6 +15,9 @@ class Follower {
 public:
     virtual ~Follower() = default;
 
+    // Frames that must be looked at before the first is pushed, each once; begin() is called with each.
+    virtual std::vector<int64_t> prompted_frames() const { return {}; }
+    virtual void begin(const Image& /*image*/, int64_t /*frame*/) {}
     virtual std::vector<VideoFrameResult> push(const Image& image, int64_t frame, bool reverse) = 0;
     // At the end of a pass in one direction: the frames that were held back.
     virtual std::vector<VideoFrameResult> end_pass() = 0;
@@ -29,23 +32,7 @@ std::unique_ptr<Follower> follow_concepts(std::shared_ptr<ImageSession> session,
 
 // Prompts make objects. All are answered when begin() is called with their frames; of a pipe, each when its frame
 // comes.
-class ClickFollower : public Follower {
-public:
-    ClickFollower(std::shared_ptr<ImageSession> session, const VisualVideoOptions& options,
-                  std::vector<VideoPrompt> prompts);
-
-    // The frames that prompts are on, each once.
-    std::vector<int64_t> prompted_frames() const;
-    void begin(const Image& image, int64_t frame);
-
-    std::vector<VideoFrameResult> push(const Image& image, int64_t frame, bool reverse) override;
-    std::vector<VideoFrameResult> end_pass() override { return {}; }
-    void save(const std::string& path) const override { tracker_.save(path); }
-    void restore(const std::string& path) override;
-
-private:
-    std::vector<VideoPrompt> prompts_;  // not yet answered
-    VisualTracker tracker_;
-};
+std::unique_ptr<Follower> follow_clicks(std::shared_ptr<ImageSession> session, const VisualVideoOptions& options,
+                                        std::vector<VideoPrompt> prompts);
 
 }  // namespace sam3::cli

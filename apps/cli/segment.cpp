@@ -104,11 +104,11 @@ void take_answer(Segmentation::Instance& instance, VisualAnswer& answer, bool mu
         for (const VisualCandidate& candidate : answer.candidates)
             instance.candidates.push_back({candidate.iou, candidate.mask});
     instance.mask = std::move(answer.candidates.front().mask);
-    const PixelBox bounds = mask_bounds(instance.mask);
-    instance.x0 = static_cast<float>(bounds.x0);
-    instance.y0 = static_cast<float>(bounds.y0);
-    instance.x1 = static_cast<float>(bounds.x1);
-    instance.y1 = static_cast<float>(bounds.y1);
+    const Box box = box_around(instance.mask);
+    instance.x0 = box.x0;
+    instance.y0 = box.y0;
+    instance.x1 = box.x1;
+    instance.y1 = box.y1;
 }
 
 // Objects that were pointed at, without a concept: one instance each.
@@ -165,9 +165,7 @@ void refine(std::vector<ConceptResult>& results, const std::vector<VisualQuery>&
         query.multimask = false;
         VisualAnswer answer = session.segment({&query, 1}).front();
         detection->mask = std::move(answer.candidates.front().mask);
-        const PixelBox bounds = mask_bounds(detection->mask);
-        detection->box = {static_cast<float>(bounds.x0), static_cast<float>(bounds.y0), static_cast<float>(bounds.x1),
-                          static_cast<float>(bounds.y1)};
+        detection->box = box_around(detection->mask);
     }
 }
 

@@ -144,7 +144,7 @@ std::unique_ptr<Follower> make_follower(const Options& options, const std::share
         visual.limits.history = options.history;
         visual.clean_up_area = options.clean_up;
         visual.separate = options.separate;
-        return std::make_unique<ClickFollower>(std::move(session), visual, options.prompts);
+        return follow_clicks(std::move(session), visual, options.prompts);
     }
     ConceptVideoOptions concepts;
     concepts.phrases = options.texts;
@@ -282,18 +282,17 @@ bool work_through(const Options& options, const std::vector<Step>& steps, int64_
 
 // Answers the prompts on their frames before anything is followed.
 void begin(Follower& follower, FrameSource& frames, Status& status) {
-    auto* clicks = dynamic_cast<ClickFollower*>(&follower);
-    if (clicks == nullptr) return;
-    for (const int64_t frame : clicks->prompted_frames()) {
+    for (const int64_t frame : follower.prompted_frames()) {
         status.show(str("looking at frame ", frame));
-        clicks->begin(frames.frame(frame), frame);
+        follower.begin(frames.frame(frame), frame);
     }
 }
 
 void run_file(const Options& options, const std::set<std::string>& formats, TrackFiles& files, Status& status) {
     status.show("opening " + options.video);
     const std::unique_ptr<FrameSource> frames = open_frames(options.video, frame_options(options));
-    const std::vector<Step> steps = steps_of(options, frames->info().frame_count);
+    const int64_t total = frames->count_frames();
+    const std::vector<Step> steps = steps_of(options, total);
     if (files.exist() && !options.resume && !options.overwrite)
         fail(files.lines_path(), ": there are results already; --resume goes on, --overwrite starts again");
     const std::optional<TrackFiles::Checkpoint> checkpoint = options.resume ? files.resume() : std::nullopt;
@@ -306,7 +305,7 @@ void run_file(const Options& options, const std::set<std::string>& formats, Trac
     if (!complete) {
         status.show("loading " + options.model.path);
         const std::shared_ptr<const Model> model = options.model.load();
-        const std::unique_ptr<Follower> follower = make_follower(options, model, frames->info().frame_count);
+        const std::unique_ptr<Follower> follower = make_follower(options, model, total);
         if (checkpoint) {
             follower->restore(files.session_path(checkpoint->position));
         } else {

@@ -45,6 +45,7 @@ Result guarded(Result fallback, const Body& body) {
 Image to_image(const sam3_image& image);
 sam3_image from_image(Image image);
 sam3_mask from_mask(const Mask& mask);
+sam3_detection make_detection(int id, const Box& box, const Mask& mask, float score, float object_score);
 VisualQuery to_query(const sam3_pvs_params& params);
 // The state's session; fails when the state was freed.
 const std::shared_ptr<ImageSession>& session_of(const sam3_state& state);

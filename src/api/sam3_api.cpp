@@ -25,6 +25,19 @@ sam3_mask from_mask(const sam3::Mask& mask) {
     return out;
 }
 
+sam3_detection make_detection(int id, const Box& box, const Mask& mask, float score, float object_score) {
+    sam3_detection out;
+    out.box = {box.x0, box.y0, box.x1, box.y1};
+    out.score = score;
+    out.iou_score = score;
+    out.instance_id = id;
+    out.mask = from_mask(mask);
+    out.mask.iou_score = score;
+    out.mask.obj_score = object_score;
+    out.mask.instance_id = id;
+    return out;
+}
+
 sam3_image from_image(Image image) {
     sam3_image out;
     out.width = image.width;
@@ -81,16 +94,8 @@ sam3_result from_result(const sam3::ConceptResult& result) {
     out.presence_score = result.presence;
     out.semantic = from_mask(result.semantic);
     for (const sam3::Detection& detection : result.detections) {
-        sam3_detection item;
-        item.box = {detection.box.x0, detection.box.y0, detection.box.x1, detection.box.y1};
-        item.score = detection.score;
-        item.iou_score = detection.score;
-        item.instance_id = static_cast<int>(out.detections.size());
-        item.mask = from_mask(detection.mask);
-        item.mask.iou_score = detection.score;
-        item.mask.obj_score = result.presence;
-        item.mask.instance_id = item.instance_id;
-        out.detections.push_back(std::move(item));
+        const auto id = static_cast<int>(out.detections.size());
+        out.detections.push_back(make_detection(id, detection.box, detection.mask, detection.score, result.presence));
     }
     return out;
 }
@@ -99,18 +104,9 @@ sam3_result from_answer(const sam3::VisualAnswer& answer) {
     sam3_result out;
     out.presence_score = answer.object_score;
     for (const sam3::VisualCandidate& candidate : answer.candidates) {
-        sam3_detection item;
-        const sam3::PixelBox box = sam3::mask_bounds(candidate.mask);
-        item.box = {static_cast<float>(box.x0), static_cast<float>(box.y0), static_cast<float>(box.x1),
-                    static_cast<float>(box.y1)};
-        item.score = candidate.iou;
-        item.iou_score = candidate.iou;
-        item.instance_id = static_cast<int>(out.detections.size());
-        item.mask = from_mask(candidate.mask);
-        item.mask.iou_score = candidate.iou;
-        item.mask.obj_score = answer.object_score;
-        item.mask.instance_id = item.instance_id;
-        out.detections.push_back(std::move(item));
+        const auto id = static_cast<int>(out.detections.size());
+        out.detections.push_back(
+            make_detection(id, sam3::box_around(candidate.mask), candidate.mask, candidate.iou, answer.object_score));
     }
     return out;
 }

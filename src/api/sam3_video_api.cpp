@@ -40,16 +40,8 @@ sam3_result from_frame(const sam3::VideoFrameResult& frame) {
     sam3_result out;
     out.frame_index = static_cast<int>(frame.frame);
     for (const sam3::VideoObject& object : frame.objects) {
-        sam3_detection item;
-        item.box = {object.box.x0, object.box.y0, object.box.x1, object.box.y1};
-        item.score = object.score;
-        item.iou_score = object.score;
-        item.instance_id = object.id;
+        sam3_detection item = make_detection(object.id, object.box, object.mask, object.score, object.tracker_score);
         item.label = object.phrase;
-        item.mask = from_mask(object.mask);
-        item.mask.iou_score = object.score;
-        item.mask.obj_score = object.tracker_score;
-        item.mask.instance_id = object.id;
         out.presence_score = std::max(out.presence_score, object.tracker_score);
         out.detections.push_back(std::move(item));
     }
@@ -260,21 +252,17 @@ bool sam3_tracker_restore(sam3_tracker& tracker, sam3_state& state, const std::s
 
 sam3_video_info sam3_get_video_info(const std::string& video_path) {
     return guarded(sam3_video_info(), [&] {
-        const sam3::VideoInfo& info = open_video(video_path).info();
+        sam3::FrameSource& video = open_video(video_path);
+        const sam3::VideoInfo& info = video.info();
         sam3_video_info out;
         out.width = info.width;
         out.height = info.height;
-        out.n_frames = static_cast<int>(info.frame_count);
+        out.n_frames = static_cast<int>(video.count_frames());
         out.fps = static_cast<float>(info.fps.value());
         return out;
     });
 }
 
 sam3_image sam3_decode_video_frame(const std::string& video_path, int frame_index) {
-    return guarded(sam3_image(), [&] {
-        sam3::FrameSource& video = open_video(video_path);
-        if (frame_index < 0 || frame_index >= video.info().frame_count)
-            sam3::fail(video_path, ": has frames 0 to ", video.info().frame_count - 1, ", found ", frame_index);
-        return from_image(video.frame(frame_index));
-    });
+    return guarded(sam3_image(), [&] { return from_image(open_video(video_path).frame(frame_index)); });
 }

@@ -2,9 +2,9 @@
 
 #include "mask/geometry.h"
 #include "util/error.h"
+#include "util/sigmoid.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <limits>
 #include <set>
@@ -16,8 +16,6 @@ namespace {
 constexpr float kSuppressed = -10.0F;     // logits of a mask that gives way
 constexpr float kDetectionInside = 0.5F;  // logit from which a detection's pixel counts when it becomes a memory
 constexpr int64_t kAlways = std::numeric_limits<int64_t>::max();  // hidden for good: later than any frame
-
-float sigmoid(float x) { return 1.0F / (1.0F + std::exp(-x)); }
 
 bool contains(const std::vector<int>& list, int value) {
     return std::find(list.begin(), list.end(), value) != list.end();

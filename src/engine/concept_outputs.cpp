@@ -5,16 +5,6 @@
 
 namespace sam3 {
 
-namespace {
-
-Box box_around(const Mask& mask) {
-    const PixelBox bounds = mask_bounds(mask);
-    return {static_cast<float>(bounds.x0), static_cast<float>(bounds.y0), static_cast<float>(bounds.x1),
-            static_cast<float>(bounds.y1)};
-}
-
-}  // namespace
-
 VideoFrameResult render(const PendingFrame& frame, std::span<const std::string> phrases, int threads) {
     VideoFrameResult result;
     result.frame = frame.frame;

@@ -4,6 +4,7 @@
 #include "mask/geometry.h"
 #include "mask/upsample.h"
 #include "util/error.h"
+#include "util/sigmoid.h"
 
 #include <algorithm>
 #include <cmath>
@@ -17,8 +18,6 @@ namespace {
 // Prompts that run in one batch. More would only cost memory: a prompt's pixel embedding alone is 85 MB at 1008 pixels.
 constexpr size_t kPromptsPerBatch = 4;
 constexpr const char* kVisualPhrase = "visual";  // what the models were trained with when only exemplars are given
-
-float sigmoid(float x) { return 1.0F / (1.0F + std::exp(-x)); }
 
 bool is_blank(const std::string& text) {
     return std::all_of(text.begin(), text.end(), [](unsigned char c) { return c <= ' '; });

@@ -1,9 +1,9 @@
 #include "engine/concept_tracker.h"
 
 #include "util/error.h"
+#include "util/sigmoid.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 namespace sam3 {
@@ -11,8 +11,6 @@ namespace sam3 {
 namespace {
 
 constexpr float kDetectionInside = 0.5F;  // logit from which a detection's pixel belongs to the new object
-
-float sigmoid(float x) { return 1.0F / (1.0F + std::exp(-x)); }
 
 // Detections of one phrase as the detector's queries have them: object ids follow that order.
 Tensor stack_by_query(std::vector<Detection>& found, std::vector<float>& scores) {

@@ -16,10 +16,6 @@
 
 namespace sam3 {
 
-struct Point {
-    float x = 0, y = 0;
-};
-
 struct ConceptOptions {
     float threshold = 0.5F;      // scores above it are kept
     float nms_threshold = 1.0F;  // overlap above which the weaker goes; >= 1: no suppression

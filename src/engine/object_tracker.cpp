@@ -1,9 +1,9 @@
 #include "engine/object_tracker.h"
 
 #include "util/error.h"
+#include "util/sigmoid.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 namespace sam3 {
@@ -13,8 +13,6 @@ namespace {
 // Objects that run through the network together; more would only cost memory.
 constexpr size_t kFollowedTogether = 4;
 constexpr size_t kPromptedTogether = 16;
-// Logits that stand for a given mask, as in the reference.
-constexpr float kGivenScale = 20.0F, kGivenBias = -10.0F;
 
 template <typename T, typename Run>
 void in_chunks(const std::vector<T>& items, size_t most, const Run& run) {
@@ -46,9 +44,7 @@ Tensor enlarged(Ops& ops, const Tensor& masks, int64_t size, bool antialias) {
 }
 
 // How sure the tracker was of its mask, 0 to 1: Meta's score for the choice of memories.
-float quality_of(float object_score, float iou) {
-    return std::max(0.0F, 2.0F / (1.0F + std::exp(-object_score)) - 1.0F) * iou;
-}
+float quality_of(float object_score, float iou) { return std::max(0.0F, 2.0F * sigmoid(object_score) - 1.0F) * iou; }
 
 int point_count(const VisualPrompt& where) { return static_cast<int>(where.points.size()) + (where.box ? 2 : 0); }
 
@@ -149,11 +145,10 @@ void ObjectTracker::adopt(Ops& ops, const InteractiveFeatures& features, std::sp
                     static_cast<size_t>(size * size) * sizeof(float));
     }
     const MemoryTracker::Answer answer = model_->tracker().adopt(ops, features.map, features.fine, given);
-    const Tensor logits = ops.affine(ops.upload(given), kGivenScale, kGivenBias);
     for (size_t i = 0; i < tasks.size(); ++i) {
         tasks[i]->masks = own_row(ops, answer.masks, i);
         tasks[i]->pointer = own_row(ops, answer.pointers, i);
-        tasks[i]->given = logits.select(0, static_cast<int64_t>(i));
+        tasks[i]->given = answer.adopted.select(0, static_cast<int64_t>(i));
         tasks[i]->object_score = answer.object_score[i];
         tasks[i]->iou = answer.iou[i];
     }

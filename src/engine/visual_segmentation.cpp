@@ -3,6 +3,7 @@
 #include "mask/components.h"
 #include "mask/upsample.h"
 #include "util/error.h"
+#include "util/sigmoid.h"
 
 #include <algorithm>
 #include <cmath>
@@ -17,8 +18,6 @@ namespace {
 constexpr size_t kObjectsPerBatch = 16;
 // Logits that stand for a mask given as pixels, as the tracker has it.
 constexpr float kMaskLogit = 10.0F;
-
-float sigmoid(float x) { return 1.0F / (1.0F + std::exp(-x)); }
 
 void check(const VisualQuery& query, int width, int height, bool correction) {
     const auto w = static_cast<float>(width);

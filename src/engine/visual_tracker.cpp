@@ -2,8 +2,8 @@
 
 #include "engine/mask_rules.h"
 #include "util/error.h"
+#include "util/sigmoid.h"
 
-#include <cmath>
 #include <numeric>
 
 namespace sam3 {
@@ -11,8 +11,6 @@ namespace sam3 {
 namespace {
 
 constexpr const char* kSessionKind = "click video";
-
-float sigmoid(float x) { return 1.0F / (1.0F + std::exp(-x)); }
 
 }  // namespace
 

@@ -114,6 +114,12 @@ PixelBox mask_bounds(const Mask& mask) {
     return box.empty() ? PixelBox{} : box;
 }
 
+Box box_around(const Mask& mask) {
+    const PixelBox bounds = mask_bounds(mask);
+    return {static_cast<float>(bounds.x0), static_cast<float>(bounds.y0), static_cast<float>(bounds.x1),
+            static_cast<float>(bounds.y1)};
+}
+
 float box_iou(const Box& a, const Box& b) {
     const float width = std::max(0.0F, std::min(a.x1, b.x1) - std::max(a.x0, b.x0));
     const float height = std::max(0.0F, std::min(a.y1, b.y1) - std::max(a.y0, b.y0));

@@ -8,6 +8,12 @@
 // Boxes and masks compared: overlaps and non-maximum suppression.
 namespace sam3 {
 
+struct Point {
+    float x = 0, y = 0;
+
+    bool operator==(const Point&) const = default;
+};
+
 // Corners in pixels; x1 and y1 lie past the last pixel.
 struct Box {
     float x0 = 0, y0 = 0, x1 = 0, y1 = 0;
@@ -25,6 +31,7 @@ struct PixelBox {
 // The smallest box around the mask; all 0 when the mask is empty. The reference's "mask to box" names the last pixel
 // instead, so its right and bottom are smaller by one.
 PixelBox mask_bounds(const Mask& mask);
+Box box_around(const Mask& mask);  // the same as a Box
 
 enum class Overlap {
     iou,  // intersection over union

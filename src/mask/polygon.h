@@ -1,17 +1,11 @@
 #pragma once
 
-#include "mask/mask.h"
+#include "mask/geometry.h"
 
 #include <span>
 #include <vector>
 
 namespace sam3 {
-
-struct Point {
-    float x = 0, y = 0;
-
-    bool operator==(const Point&) const = default;
-};
 
 using Ring = std::vector<Point>;  // closed: the last point joins the first, which is not repeated
 

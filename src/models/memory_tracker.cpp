@@ -210,9 +210,10 @@ MemoryTracker::Answer MemoryTracker::adopt(Ops& ops, const Tensor& map, const st
         seen.push_back(std::any_of(mask, mask + image_size * image_size, [](float value) { return value > 0; }));
     }
     Answer answer = decode(ops, map, fine, prompts, std::vector<bool>(prompts.size(), true), image_size);
-    answer.masks = ops.resize(ops.affine(full, kAdoptedScale, kAdoptedBias), height, width, Interpolation::bilinear,
-                              /*antialias=*/true)
-                       .reshape({batch, height, width});
+    const Tensor adopted = ops.affine(full, kAdoptedScale, kAdoptedBias);
+    answer.adopted = adopted.reshape({batch, image_size, image_size});
+    answer.masks =
+        ops.resize(adopted, height, width, Interpolation::bilinear, /*antialias=*/true).reshape({batch, height, width});
     answer.pointers = replace_rows(ops, answer.pointers, seen, no_pointer_);
     answer.iou.assign(prompts.size(), 1.0F);
     for (size_t i = 0; i < seen.size(); ++i) answer.object_score[i] = (seen[i] ? kAdoptedScale : 0.0F) + kAdoptedBias;

@@ -35,6 +35,7 @@ public:
         Tensor pointers;                  // [B, C]
         std::vector<float> object_score;  // logits; the object is seen where above 0
         std::vector<float> iou;           // predicted quality
+        Tensor adopted;                   // [B, S, S] logits of masks that were adopted
     };
 
     // `head` must outlive the tracker.

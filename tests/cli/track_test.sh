@@ -116,3 +116,50 @@ test_wrong_usage_gives_a_sentence() {
     run 1 track -m "$root/tests/data/models/sam1-b" -i "$clip" --point 0:1:5,5 -o out
     has stderr "no memory"
 }
+
+# Stops after the first checkpoint; leaves cut/clip.resume.json and its session.
+stop_early() {
+    "$program" "${arguments[@]}" -o cut >stdout 2>stderr </dev/null &
+    local job=$!
+    for _ in $(seq 600); do [ -e cut/clip.resume.json ] && break; sleep 0.05; done
+    kill -9 "$job" 2>/dev/null || true
+    wait "$job" 2>/dev/null || true
+    [ -e cut/clip.resume.json ] || fail "no checkpoint was written"
+}
+
+test_damaged_checkpoints_are_named_and_nothing_is_lost() {
+    local arguments=(track -m "$model" -i "$clip" --point 0:1:228,215 --frames 12 --checkpoint 2 -q)
+    run 0 "${arguments[@]}" -o whole
+    stop_early
+    cp -r cut kept
+    echo "{" >cut/clip.resume.json
+    run 1 "${arguments[@]}" -o cut --resume
+    has stderr "clip.resume.json: not a checkpoint"
+    cp kept/clip.resume.json cut/
+    local session
+    session=$(ls cut/clip.session-*)
+    head -c 200 "kept/$(basename "$session")" >"$session"
+    run 1 "${arguments[@]}" -o cut --resume
+    has stderr "$(basename "$session")"
+    rm "$session"
+    run 1 "${arguments[@]}" -o cut --resume
+    has stderr "$(basename "$session")"
+    head -1 kept/clip.jsonl >cut/clip.jsonl
+    run 1 "${arguments[@]}" -o cut --resume
+    has stderr "it was changed since"
+    rm -r cut && mv kept cut
+    run 0 "${arguments[@]}" -o cut --resume
+    diff -r whole cut || fail "the resumed run differs"
+}
+
+test_bad_masks_and_folders_are_refused() {
+    run 1 track -m "$model" -i "$clip" --mask 0:1:absent.png --frames 2 -o out
+    has stderr absent.png
+    run 0 segment -m "$model" -i "$root/assets/scene-00.png" --image-size 336 --point 100,100 -o mask -f png -q
+    printf 'not a picture' >text.png
+    run 1 track -m "$model" -i "$clip" --mask 0:1:text.png --frames 2 -o out
+    has stderr text.png
+    echo "a file" >taken
+    run 1 track -m "$model" -i "$clip" --point 0:1:228,215 --frames 2 -o taken/out
+    has stderr taken
+}

@@ -136,6 +136,7 @@ TEST(VideoFile, ReachesFramesWithoutTimesByCounting) {
     write_file(scratch.file("clip.h264"), without_times(read_file(path)));
     const auto frames = open_frames(scratch.file("clip.h264"));
     EXPECT_EQ(frames->info().frame_count, -1);
+    EXPECT_EQ(open_frames(scratch.file("clip.h264"))->count_frames(), 30);
     Image image;
     size_t count = 0;
     for (; frames->read(image); ++count) EXPECT_TRUE(image.pixels == expected.at(count).pixels) << count;
