@@ -1,6 +1,7 @@
 #include "weights/codecs.h"
 
 #include "util/error.h"
+#include "weights/quantizers.h"
 
 #include <algorithm>
 #include <bit>
@@ -249,26 +250,6 @@ void decode_blocks(WeightType type, const uint8_t* source, int64_t count, float*
     for (int64_t b = 0; b < count / size; ++b) DecodeBlock(source + b * bytes, destination + b * size);
 }
 
-// ggml's rounding: to nearest, halves away from zero.
-int8_t round_away(float value) {
-    int whole = static_cast<int>(value);
-    const float rest = value - static_cast<float>(whole);
-    whole += (rest >= 0.5F ? 1 : 0) - (rest <= -0.5F ? 1 : 0);
-    return static_cast<int8_t>(whole);
-}
-
-void encode_q8_0_block(const float* x, uint8_t* block) {
-    uint32_t largest = 0;  // magnitudes compare like their bits
-    for (int j = 0; j < 32; ++j) largest = std::max(largest, std::bit_cast<uint32_t>(x[j]) & 0x7fffffffU);
-    const float scale = std::bit_cast<float>(largest) / 127.0F;
-    const uint16_t stored = f32_to_f16(scale);
-    if ((stored & 0x7fffU) >= 0x7c00U)
-        fail("a value is not finite or too large for q8_0 (above 8.3e6): keep this tensor in f32");
-    const float inverse = scale >= 0x1p-126F ? 1.0F / scale : 0.0F;  // subnormal scales are stored as zero anyway
-    store(block, stored);
-    for (int j = 0; j < 32; ++j) block[2 + j] = static_cast<uint8_t>(round_away(x[j] * inverse));
-}
-
 void encode_f16(const float* source, int64_t count, uint8_t* destination) {
     int64_t i = has_f16c() ? f32_to_f16_wide(source, count, destination) : 0;
     for (; i < count; ++i) store(destination + i * 2, f32_to_f16(source[i]));
@@ -309,7 +290,7 @@ void decode_to_f32(WeightType type, const uint8_t* source, int64_t count, float*
 }
 
 bool can_encode(WeightType type) {
-    return type == WeightType::f32 || type == WeightType::f16 || type == WeightType::bf16 || type == WeightType::q8_0;
+    return type == WeightType::f32 || type == WeightType::f16 || type == WeightType::bf16 || is_quantized(type);
 }
 
 void encode_from_f32(WeightType type, const float* source, int64_t count, uint8_t* destination) {
@@ -321,11 +302,11 @@ void encode_from_f32(WeightType type, const float* source, int64_t count, uint8_
         case WeightType::bf16:
             for (int64_t i = 0; i < count; ++i) store(destination + i * 2, f32_to_bf16(source[i]));
             return;
-        case WeightType::q8_0:
-            for (int64_t b = 0; b < count / 32; ++b) encode_q8_0_block(source + b * 32, destination + b * 34);
-            return;
-        default: fail("weights can be written as f32, f16, bf16 or q8_0, not as ", name_of(type));
+        default: break;
     }
+    if (!is_quantized(type)) fail("weights cannot be written as ", name_of(type));
+    for (int64_t b = 0; b < count / block_size(type); ++b)
+        quantize_block(type, source + b * block_size(type), destination + b * block_bytes(type));
 }
 
 }  // namespace sam3

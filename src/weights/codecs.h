@@ -17,9 +17,9 @@ uint16_t f32_to_bf16(float value);
 // `count` values, a whole number of blocks. Fails for WeightType::unsupported.
 void decode_to_f32(WeightType type, const uint8_t* source, int64_t count, float* destination);
 
-bool can_encode(WeightType type);  // f32, f16, bf16, q8_0
+bool can_encode(WeightType type);  // f32, f16, bf16 and all blocks
 // `count` values, a whole number of blocks, into count / block_size(type) * block_bytes(type) bytes.
-// q8_0 fails for values that are not finite or above its range.
+// Blocks fail for values that are not finite or above the range of their scales.
 void encode_from_f32(WeightType type, const float* source, int64_t count, uint8_t* destination);
 
 }  // namespace sam3

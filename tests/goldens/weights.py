@@ -163,6 +163,19 @@ class Ggml:
         assert b.gguf_write_to_file(file, str(path).encode(), ctypes.c_bool(False))
 
 
+def quantizer_inputs(random):
+    """Blocks of 256 values that take the quantisers through all their branches."""
+    halves = np.zeros(256)
+    halves[:4] = [127.0, 0.5, -0.5, 1.5]  # q8_0 rounds halves away from zero
+    return np.stack([
+        random.normal(0, 0.05, 256), random.normal(0, 1, 256), random.uniform(0, 1, 256), -random.uniform(0, 1, 256),
+        random.uniform(3, 4, 256), random.standard_t(2, 256), np.zeros(256), np.full(256, 0.3), np.full(256, -0.3),
+        np.arange(256) / 255 - 0.5, np.where(np.arange(256) % 32 == 0, 1, 0), random.normal(0, 1e-7, 256),
+        random.normal(0, 100, 256), np.round(random.normal(0, 8, 256)) / 8, halves,
+        random.normal(0, 1, 256) * np.repeat(10.0 ** np.arange(-8, 0), 32),
+    ]).astype(np.float32).reshape(-1)
+
+
 def write_blocks(ggml, path):
     random = np.random.default_rng(3)
     tensors = {}
@@ -177,12 +190,10 @@ def write_blocks(ggml, path):
         assert np.array_equal(values, dequantize(kind, data)), kind
         tensors[f"{kind}.bytes"] = torch.from_numpy(data)
         tensors[f"{kind}.values"] = torch.from_numpy(values)
-    source = random.normal(0, 1, 256).astype(np.float32)
-    source[:32] = 0
-    source[32:36] = [127.0, 0.5, -0.5, 1.5]  # halves: ggml rounds them away from zero
-    source[36:64] = 0
-    tensors["q8_0.source"] = torch.from_numpy(source)
-    tensors["q8_0.encoded"] = torch.from_numpy(ggml.quantize("q8_0", source))
+    source = quantizer_inputs(random)
+    tensors["source"] = torch.from_numpy(source)
+    for kind in BLOCKS:
+        tensors[f"{kind}.encoded"] = torch.from_numpy(ggml.quantize(kind, source))
     save_file(tensors, path)
 
 

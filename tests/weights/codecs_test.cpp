@@ -112,15 +112,22 @@ TEST(Codecs, BlocksDecodeAsGgmlDecodesThem) {
     }
 }
 
-TEST(Codecs, Q8EncodesAsGgmlEncodes) {
+TEST(Codecs, BlocksEncodeAsGgmlEncodes) {
     const auto file = golden_blocks();
-    const WeightTensor *source = file->find("q8_0.source"), *expected = file->find("q8_0.encoded");
-    ASSERT_TRUE(source != nullptr && expected != nullptr);
+    const WeightTensor* source = file->find("source");
+    ASSERT_TRUE(source != nullptr);
     std::vector<float> values(static_cast<size_t>(source->shape[0]));
     std::memcpy(values.data(), source->data, source->bytes);
-    Bytes encoded(expected->bytes);
-    encode_from_f32(WeightType::q8_0, values.data(), source->shape[0], encoded.data());
-    EXPECT_EQ(encoded, Bytes(expected->data, expected->data + expected->bytes));
+    for (const WeightType type : kBlockTypes) {
+        const WeightTensor* expected = file->find(std::string(name_of(type)) + ".encoded");
+        ASSERT_TRUE(expected != nullptr) << name_of(type);
+        Bytes encoded(expected->bytes);
+        encode_from_f32(type, values.data(), source->shape[0], encoded.data());
+        const auto block = static_cast<size_t>(block_bytes(type));
+        for (size_t i = 0; i < encoded.size(); ++i)
+            ASSERT_EQ(encoded[i], expected->data[i])
+                << name_of(type) << ", block " << i / block << ", byte " << i % block;
+    }
 }
 
 TEST(Codecs, Q8StaysWithinHalfAStep) {
@@ -139,17 +146,21 @@ TEST(Codecs, Q8StaysWithinHalfAStep) {
     }
 }
 
-TEST(Codecs, Q8RefusesWhatItCannotHold) {
-    Bytes encoded(34);
-    std::vector<float> values(32, 1.0F);
-    for (float bad : {std::nanf(""), INFINITY, -INFINITY, 1e7F}) {
-        values[5] = bad;
-        expect_contains(error_of([&] { encode_from_f32(WeightType::q8_0, values.data(), 32, encoded.data()); }),
-                        "not finite or too large");
+TEST(Codecs, BlocksRefuseWhatTheyCannotHold) {
+    for (const WeightType type : kBlockTypes) {
+        const auto count = static_cast<size_t>(block_size(type));
+        Bytes encoded(static_cast<size_t>(block_bytes(type)));
+        std::vector<float> values(count, 1.0F);
+        for (float bad : {std::nanf(""), INFINITY, -INFINITY, 1e9F}) {
+            values[5] = bad;
+            expect_contains(error_of([&] { encode_from_f32(type, values.data(), block_size(type), encoded.data()); }),
+                            "a value is not finite");
+        }
+        values.assign(count, 1e-42F);  // subnormal: becomes zero
+        encode_from_f32(type, values.data(), block_size(type), encoded.data());
+        decode_to_f32(type, encoded.data(), block_size(type), values.data());
+        EXPECT_EQ(values, std::vector<float>(count, 0.0F)) << name_of(type);
     }
-    values.assign(32, 1e-42F);  // subnormal: becomes zero
-    encode_from_f32(WeightType::q8_0, values.data(), 32, encoded.data());
-    EXPECT_EQ(encoded, Bytes(34, 0));
 }
 
 TEST(Codecs, EveryPlainTypeOfTheReferenceLibraryDecodes) {
@@ -192,7 +203,7 @@ TEST(Codecs, PartsOfBlocksAreRefused) {
     uint8_t bytes[64] = {};
     expect_contains(error_of([&] { decode_to_f32(WeightType::q8_0, bytes, 33, values); }), "a multiple of 32");
     expect_contains(error_of([&] { encode_from_f32(WeightType::q8_0, values, 31, bytes); }), "a multiple of 32");
-    expect_contains(error_of([&] { encode_from_f32(WeightType::q4_0, values, 32, bytes); }), "f32, f16, bf16 or q8_0");
+    expect_contains(error_of([&] { encode_from_f32(WeightType::i16, values, 32, bytes); }), "cannot be written as i16");
 }
 
 TEST(WeightType, SizesAreCheckedForOverflow) {
