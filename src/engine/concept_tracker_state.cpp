@@ -82,7 +82,7 @@ void ConceptTracker::restore(const std::string& path) {
     const SessionReader reader(path, model(), kKind);
     const Json& state = reader.state(kSection);
     try {
-        const auto rules = ConceptVideoConfig::from_hugging_face(state.at("rules").get<std::string>(), path);
+        const auto rules = ConceptVideoConfig::from_json(state.at("rules"), path);
         std::vector<Phrase> phrases;
         for (const Json& entry : state.at("phrases"))
             phrases.push_back({entry.at(0).get<std::string>(), entry.at(1).get<bool>()});

@@ -30,7 +30,7 @@ std::shared_ptr<const Model> Model::load(const LoadOptions& options) {
     model->path_ = options.path;
     model->device_ = make_cpu_device();
     require_all_operators(*model->device_);
-    model->loaded_ = load_network(file, {*model->device_}, {options.behaviour});
+    model->loaded_ = load_network(file, {*model->device_}, {options.behaviour, options.parts});
 
     const Preprocessing& input = model->network().preprocessing();
     model->image_size_ = options.image_size > 0 ? options.image_size : input.size;

@@ -15,6 +15,7 @@ struct LoadOptions {
     std::string path;
     std::string behaviour;   // empty: as the file says
     int64_t image_size = 0;  // 0: as the file says
+    Parts parts{};
 };
 
 // A loaded network with its tokenizer. Shared by any number of sessions and threads; only the text cache changes.

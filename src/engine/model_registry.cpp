@@ -1,8 +1,10 @@
 #include "engine/model_registry.h"
 
+#include "models/configuration.h"
+#include "models/json_section.h"
 #include "models/sam1.h"
 #include "models/sam3.h"
-#include "util/error.h"
+#include "runtime/shape_device.h"
 #include "weights/binder.h"
 #include "weights/name_maps.h"
 #include "weights/name_maps_sam1.h"
@@ -41,43 +43,50 @@ bool has_name(const WeightFile& file, const NameMap& names, std::string_view pre
     });
 }
 
-Sam3Config sam3_config(const WeightFile& file, const NameMap& names) {
+Sam3Config sam3_config(const WeightFile& file, const NameMap& names, const NetworkOptions& options) {
     Sam3Config config;
-    if (const auto json = file.side_file("config.json"))
-        config = Sam3Config::from_hugging_face(*json, *file.side_path("config.json"));
-    config.has_tracker = config.has_tracker && has_name(file, names, "tracker_model.mask_decoder.");
-    config.has_memory =
-        config.tracker.memory.fits(config.neck.hidden_size) && has_name(file, names, "tracker_model.memory_encoder.");
-    config.has_detector = has_name(file, names, "detector_model.detr_decoder.");
+    if (const auto found = configuration_of(file)) config = Sam3Config::from_json(found->json, found->where);
+    if (!options.behaviour.empty()) config.behaviour = Behaviour::by_name(options.behaviour);
+    const Parts& parts = options.parts;
+    config.has_tracker =
+        config.has_tracker && (parts.clicks || parts.video) && has_name(file, names, "tracker_model.mask_decoder.");
+    config.has_memory = parts.video && config.tracker.memory.fits(config.neck.hidden_size) &&
+                        has_name(file, names, "tracker_model.memory_encoder.");
+    config.has_detector = parts.concepts && has_name(file, names, "detector_model.detr_decoder.");
     return config;
 }
 
-LoadedNetwork load_sam3(const std::shared_ptr<const WeightFile>& file, const nn::LoadContext& context,
-                        const NetworkOptions& options) {
-    const NameMap& names = sam3_name_map(*file);
-    Sam3Config config = sam3_config(*file, names);
-    if (!options.behaviour.empty()) config.behaviour = Behaviour::by_name(options.behaviour);
-    if (config.behaviour.name == "hf") config.behaviour.vit_norm_eps = config.vit.norm_eps;
-    WeightLoader loader(file, names);
-    auto network = std::make_unique<Sam3>(context, loader.root(), config);
-    loader.finish("SAM 3", unused_weights(config));
-    ConceptVideoConfig video;
-    if (const auto json = file->side_file("config.json"))
-        video = ConceptVideoConfig::from_hugging_face(*json, *file->side_path("config.json"));
-    return {std::move(network), std::string(names.name), config.behaviour, config.text, video};
+ConceptVideoConfig video_config(const WeightFile& file) {
+    const auto found = configuration_of(file);
+    return found ? ConceptVideoConfig::from_json(found->json, found->where) : ConceptVideoConfig();
 }
 
-LoadedNetwork load_sam1(const std::shared_ptr<const WeightFile>& file, const nn::LoadContext& context,
-                        const NetworkOptions& options) {
-    if (!options.behaviour.empty()) Behaviour::by_name(options.behaviour);
-    const NameMap& names = sam1_name_map(*file);
-    WeightLoader loader(file, names);
-    const auto json = file->side_file("config.json");
-    const Sam1Config config = json ? Sam1Config::from_hugging_face(*json, *file->side_path("config.json"))
-                                   : Sam1Config::from_weights(loader.root(), file->path());
+// Of a part of a model everything else is left over.
+void finish(const WeightLoader& loader, const char* what, const Parts& parts, const std::vector<IgnoreRule>& unused) {
+    if (parts.all())
+        loader.finish(what, unused);
+    else
+        loader.finish(what);
+}
+
+std::unique_ptr<ImageModel> bind_sam3(const nn::LoadContext& context, WeightLoader& loader, Sam3Config config,
+                                      const Parts& parts) {
+    if (config.behaviour.name == "hf") config.behaviour.vit_norm_eps = config.vit.norm_eps;
+    auto network = std::make_unique<Sam3>(context, loader.root(), config);
+    finish(loader, "SAM 3", parts, unused_weights(config));
+    return network;
+}
+
+Sam1Config sam1_config(WeightLoader& loader) {
+    const auto found = configuration_of(loader.file());
+    return found ? Sam1Config::from_json(found->json, found->where)
+                 : Sam1Config::from_weights(loader.root(), loader.file().path());
+}
+
+std::unique_ptr<ImageModel> bind_sam1(const nn::LoadContext& context, WeightLoader& loader, const Sam1Config& config) {
     auto network = std::make_unique<Sam1>(context, loader.root(), config);
     loader.finish("SAM 1", sam1_unused_weights());
-    return {std::move(network), std::string(names.name), {}, {}, {}};
+    return network;
 }
 
 }  // namespace
@@ -88,7 +97,40 @@ std::string model_name(const WeightFile& file) {
 
 LoadedNetwork load_network(const std::shared_ptr<const WeightFile>& file, const nn::LoadContext& context,
                            const NetworkOptions& options) {
-    return is_sam1(*file) ? load_sam1(file, context, options) : load_sam3(file, context, options);
+    if (is_sam1(*file)) {
+        if (!options.behaviour.empty()) Behaviour::by_name(options.behaviour);
+        const NameMap& names = sam1_name_map(*file);
+        WeightLoader loader(file, names);
+        return {bind_sam1(context, loader, sam1_config(loader)), std::string(names.name), {}, {}, {}};
+    }
+    const NameMap& names = sam3_name_map(*file);
+    const Sam3Config config = sam3_config(*file, names, options);
+    WeightLoader loader(file, names);
+    return {bind_sam3(context, loader, config, options.parts), std::string(names.name), config.behaviour, config.text,
+            video_config(*file)};
+}
+
+NetworkPlan plan_network(const std::shared_ptr<const WeightFile>& file, const NetworkOptions& options) {
+    ShapeDevice device;
+    const bool first = is_sam1(*file);
+    NetworkPlan plan;
+    plan.architecture = first ? "sam1" : "sam3";
+    plan.names = &(first ? sam1_name_map(*file) : sam3_name_map(*file));
+    WeightLoader loader(file, *plan.names, Reading::shapes);
+    Json json;
+    if (first) {
+        const Sam1Config config = sam1_config(loader);
+        bind_sam1({device}, loader, config);
+        json = config.to_json();
+    } else {
+        const Sam3Config config = sam3_config(*file, *plan.names, options);
+        bind_sam3({device}, loader, config, options.parts);
+        json = config.to_json();
+        json.update(video_config(*file).to_json());
+    }
+    plan.configuration = std::make_shared<const Json>(std::move(json));
+    plan.tensors = loader.used_names();
+    return plan;
 }
 
 }  // namespace sam3

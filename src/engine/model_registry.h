@@ -6,8 +6,11 @@
 #include "nn/module.h"
 #include "weights/weight_file.h"
 
+#include <nlohmann/json_fwd.hpp>
+
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace sam3 {
 
@@ -20,13 +23,32 @@ struct LoadedNetwork {
     ConceptVideoConfig video;  // how detector and tracker work together, if both are there
 };
 
-struct NetworkOptions {
-    std::string behaviour;  // empty: as the file says
+// What a job needs; the weights of other parts are not read.
+struct Parts {
+    bool concepts = true;  // text and exemplars
+    bool clicks = true;    // points, boxes and masks
+    bool video = true;     // memory of earlier frames; follows clicks as well
+    bool all() const { return concepts && clicks && video; }
 };
 
-// The one place that knows which families and name styles exist.
-std::string model_name(const WeightFile& file);  // fails with what was looked for
+struct NetworkOptions {
+    std::string behaviour{};  // empty: as the file says
+    Parts parts{};
+};
+
+// What a network is made of, found out without reading its weights.
+struct NetworkPlan {
+    std::string architecture;  // "sam3", "sam1"
+    const NameMap* names = nullptr;
+    std::shared_ptr<const nlohmann::json> configuration;  // complete, also where the file left it to defaults
+    std::vector<std::string> tensors;                     // canonical names that the network reads
+};
+
+// The one place that knows which families and name styles exist. All fail with a sentence when a file is none of them;
+// the last two also with everything that is missing or mis-shaped.
+std::string model_name(const WeightFile& file);
 LoadedNetwork load_network(const std::shared_ptr<const WeightFile>& file, const nn::LoadContext& context,
                            const NetworkOptions& options);
+NetworkPlan plan_network(const std::shared_ptr<const WeightFile>& file, const NetworkOptions& options);
 
 }  // namespace sam3

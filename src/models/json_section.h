@@ -7,14 +7,26 @@
 
 #include <cmath>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+// The fields of a configuration, read and written by one list of them: a function template that names every field takes
+// either of the two classes below, which have the same members.
+//
+//     template <typename Section>
+//     void fields(const Section& section, NeckConfig& neck) {
+//         section.number("fpn_hidden_size", neck.hidden_size);
+//     }
 namespace sam3 {
 
 using Json = nlohmann::json;
 
-// One object of config.json with its dotted name, so that an error says which field of which file.
+Activation activation_by_name(const std::string& name, const std::string& where);  // fails with the known names
+const char* name_of(Activation activation);
+
+// Reads one object of a configuration, with its dotted name, so that an error says which field of which file. A value
+// is left alone where its key is absent or null.
 class JsonSection {
 public:
     JsonSection(const Json& json, std::string name, const std::string& path)
@@ -27,42 +39,30 @@ public:
     }
     bool has(const std::string& key) const { return json_.contains(key) && !json_.at(key).is_null(); }
 
-    // Each read leaves the value alone when the key is absent or null.
     template <typename T>
-    void read(const std::string& key, T& value) const {
+    void number(const std::string& key, T& value) const {
         if (has(key)) value = to_number<T>(json_.at(key), key);
     }
     template <typename T>
-    void read_list(const std::string& key, std::vector<T>& values) const {
+    void list(const std::string& key, std::vector<T>& values) const {
         if (!has(key)) return;
         const Json& list = json_.at(key);
         if (!list.is_array() || list.size() > 1024) fail(path_, ": '", full(key), "' must be a list of numbers");
         values.clear();
         for (const Json& item : list) values.push_back(to_number<T>(item, key));
     }
-    void read_flag(const std::string& key, bool& value) const {
+    void flag(const std::string& key, bool& value) const {
         if (!has(key)) return;
         if (!json_.at(key).is_boolean())
             fail(path_, ": '", full(key), "' must be true or false, found ", json_.at(key).dump());
         value = json_.at(key).get<bool>();
     }
+    void activation(const std::string& key, Activation& activation) const {
+        if (has(key)) activation = activation_by_name(text(key), path_ + ": '" + full(key) + "'");
+    }
     std::string text(const std::string& key) const {
         if (!has(key)) return "";
         return json_.at(key).is_string() ? json_.at(key).get<std::string>() : json_.at(key).dump();
-    }
-    void read_activation(const std::string& key, Activation& activation) const {
-        if (!has(key)) return;
-        const std::string name = text(key);
-        if (name == "gelu")
-            activation = Activation::gelu;
-        else if (name == "relu")
-            activation = Activation::relu;
-        else if (name == "gelu_new" || name == "gelu_pytorch_tanh")
-            activation = Activation::gelu_tanh;
-        else if (name == "silu")
-            activation = Activation::silu;
-        else
-            fail(path_, ": '", full(key), "' is '", name, "'; known are gelu, relu, gelu_new and silu");
     }
 
 private:
@@ -78,6 +78,29 @@ private:
     const Json& json_;
     std::string name_;
     const std::string& path_;
+};
+
+// Writes what JsonSection reads. The object must outlive it.
+class JsonWriter {
+public:
+    explicit JsonWriter(Json& json) : json_(json) {
+        if (json_.is_null()) json_ = Json::object();
+    }
+    JsonWriter child(const std::string& key) const { return JsonWriter(json_[key]); }
+
+    template <typename T>
+    void number(const std::string& key, T value) const {
+        json_[key] = value;
+    }
+    template <typename T>
+    void list(const std::string& key, const std::vector<T>& values) const {
+        json_[key] = values;
+    }
+    void flag(const std::string& key, bool value) const { json_[key] = value; }
+    void activation(const std::string& key, Activation activation) const { json_[key] = name_of(activation); }
+
+private:
+    Json& json_;
 };
 
 }  // namespace sam3

@@ -11,52 +11,74 @@ namespace {
 
 constexpr int kMostLayers = 256;
 
+template <typename Section>
+void vision_fields(const Section& section, Sam1VisionConfig& vision) {
+    section.number("image_size", vision.image_size);
+    section.number("patch_size", vision.patch_size);
+    section.number("hidden_size", vision.hidden_size);
+    section.number("mlp_dim", vision.mlp_size);
+    section.number("output_channels", vision.output_channels);
+    section.number("num_hidden_layers", vision.layers);
+    section.number("num_attention_heads", vision.heads);
+    section.number("window_size", vision.window);
+    section.list("global_attn_indexes", vision.global_layers);
+    section.number("layer_norm_eps", vision.norm_eps);
+    section.activation("hidden_act", vision.activation);
+}
+
+template <typename Section>
+void prompt_fields(const Section& section, PromptEncoderConfig& prompt) {
+    section.number("hidden_size", prompt.hidden_size);
+    section.number("mask_input_channels", prompt.mask_channels);
+    section.number("layer_norm_eps", prompt.norm_eps);
+    section.activation("hidden_act", prompt.activation);
+}
+
+template <typename Section>
+void decoder_fields(const Section& section, SamMaskDecoderConfig& decoder) {
+    TwoWayConfig& transformer = decoder.transformer;
+    section.number("hidden_size", transformer.hidden_size);
+    section.number("mlp_dim", transformer.mlp_size);
+    section.number("num_hidden_layers", transformer.layers);
+    section.number("num_attention_heads", transformer.heads);
+    section.number("attention_downsample_rate", transformer.downsample_rate);
+    section.number("layer_norm_eps", transformer.norm_eps);
+    section.number("num_multimask_outputs", decoder.multimask_outputs);
+    section.number("iou_head_depth", decoder.iou_head_depth);
+    section.number("iou_head_hidden_dim", decoder.iou_head_hidden);
+}
+
+template <typename Section>
+void picture_fields(const Section& section, Sam1Config& config) {
+    section.list("image_mean", config.image_mean);
+    section.list("image_std", config.image_std);
+}
+
 void read_vision(const JsonSection& section, Sam1VisionConfig& vision, const std::string& path) {
-    section.read("image_size", vision.image_size);
-    section.read("patch_size", vision.patch_size);
-    section.read("hidden_size", vision.hidden_size);
     double mlp_ratio = 4.0;
-    section.read("mlp_ratio", mlp_ratio);
+    section.number("hidden_size", vision.hidden_size);
+    section.number("mlp_ratio", mlp_ratio);
     vision.mlp_size = static_cast<int64_t>(static_cast<double>(vision.hidden_size) * mlp_ratio);
-    section.read("mlp_dim", vision.mlp_size);
-    section.read("output_channels", vision.output_channels);
-    section.read("num_hidden_layers", vision.layers);
-    section.read("num_attention_heads", vision.heads);
-    section.read("window_size", vision.window);
-    section.read_list("global_attn_indexes", vision.global_layers);
-    section.read("layer_norm_eps", vision.norm_eps);
-    section.read_activation("hidden_act", vision.activation);
+    vision_fields(section, vision);
     for (const char* key : {"use_abs_pos", "use_rel_pos", "qkv_bias"}) {
         bool used = true;
-        section.read_flag(key, used);
+        section.flag(key, used);
         if (!used) fail(path, ": '", key, "' is false; only SAM 1 models with it are supported");
     }
 }
 
 void read_prompt(const JsonSection& section, PromptEncoderConfig& prompt, const std::string& path) {
-    section.read("hidden_size", prompt.hidden_size);
-    section.read("mask_input_channels", prompt.mask_channels);
-    section.read("layer_norm_eps", prompt.norm_eps);
-    section.read_activation("hidden_act", prompt.activation);
+    prompt_fields(section, prompt);
     int point_embeddings = 4;
-    section.read("num_point_embeddings", point_embeddings);
+    section.number("num_point_embeddings", point_embeddings);
     if (point_embeddings != 4) fail(path, ": 'num_point_embeddings' must be 4, found ", point_embeddings);
 }
 
 void read_decoder(const JsonSection& section, SamMaskDecoderConfig& decoder, const std::string& path) {
-    TwoWayConfig& transformer = decoder.transformer;
-    transformer.norm_eps = 1e-6F;  // the default of transformers' configuration
-    section.read("hidden_size", transformer.hidden_size);
-    section.read("mlp_dim", transformer.mlp_size);
-    section.read("num_hidden_layers", transformer.layers);
-    section.read("num_attention_heads", transformer.heads);
-    section.read("attention_downsample_rate", transformer.downsample_rate);
-    section.read("layer_norm_eps", transformer.norm_eps);
-    section.read("num_multimask_outputs", decoder.multimask_outputs);
-    section.read("iou_head_depth", decoder.iou_head_depth);
-    section.read("iou_head_hidden_dim", decoder.iou_head_hidden);
+    decoder.transformer.norm_eps = 1e-6F;  // the default of transformers' configuration
+    decoder_fields(section, decoder);
     Activation activation = Activation::relu;
-    section.read_activation("hidden_act", activation);
+    section.activation("hidden_act", activation);
     if (activation != Activation::relu) fail(path, ": the mask decoder's 'hidden_act' must be relu");
 }
 
@@ -143,9 +165,7 @@ bool Sam1VisionConfig::is_global(int layer) const {
     return std::find(global_layers.begin(), global_layers.end(), layer) != global_layers.end();
 }
 
-Sam1Config Sam1Config::from_hugging_face(const std::string& text, const std::string& path) {
-    const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-    if (json.is_discarded()) fail(path, ": not valid JSON");
+Sam1Config Sam1Config::from_json(const Json& json, const std::string& path) {
     const JsonSection root(json, "", path);
     if (root.text("model_type") != "sam")
         fail(path, ": expected model_type 'sam', found '", root.text("model_type"), "'");
@@ -153,8 +173,21 @@ Sam1Config Sam1Config::from_hugging_face(const std::string& text, const std::str
     read_vision(root.child("vision_config"), config.vision, path);
     read_prompt(root.child("prompt_encoder_config"), config.prompt, path);
     read_decoder(root.child("mask_decoder_config"), config.decoder, path);
+    picture_fields(root, config);
     config.validate(path);
     return config;
+}
+
+Json Sam1Config::to_json() const {
+    Sam1Config copy = *this;  // the lists of fields serve reading as well
+    Json json;
+    const JsonWriter root(json);
+    json["model_type"] = "sam";
+    picture_fields(root, copy);
+    vision_fields(root.child("vision_config"), copy.vision);
+    prompt_fields(root.child("prompt_encoder_config"), copy.prompt);
+    decoder_fields(root.child("mask_decoder_config"), copy.decoder);
+    return json;
 }
 
 Sam1Config Sam1Config::from_weights(const Scope& root, const std::string& path) {
@@ -178,6 +211,10 @@ void Sam1Config::validate(const std::string& path) const {
     const auto epsilon = [&](const char* what, float value) {
         require(value > 0 && value < 1, what, static_cast<double>(value));
     };
+    require(image_mean.size() == 3 && image_std.size() == 3, "image_mean and image_std must have 3 values",
+            static_cast<double>(image_std.size()));
+    for (const float deviation : image_std)
+        require(deviation > 0, "image_std must be positive", static_cast<double>(deviation));
     size("the image encoder's hidden_size must be 1 to 16384", vision.hidden_size, 16384);
     size("the image encoder's mlp_dim must be 1 to 65536", vision.mlp_size, 65536);
     size("the image encoder must have 1 to 256 layers", vision.layers, kMostLayers);

@@ -4,6 +4,8 @@
 #include "models/sam_mask_decoder.h"
 #include "weights/binder.h"
 
+#include <nlohmann/json_fwd.hpp>
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -38,8 +40,9 @@ struct Sam1Config {
     std::vector<float> image_mean = {0.485F, 0.456F, 0.406F};
     std::vector<float> image_std = {0.229F, 0.224F, 0.225F};
 
-    // From a Hugging Face config.json of model_type sam. Fails naming the field that is wrong.
-    static Sam1Config from_hugging_face(const std::string& json, const std::string& path);
+    // From the fields of a Hugging Face config.json of model_type sam. Fails naming the field that is wrong.
+    static Sam1Config from_json(const nlohmann::json& json, const std::string& path);
+    nlohmann::json to_json() const;  // what from_json reads back to the same values
     // From the shapes of the weights (canonical names), for files without a configuration. What shapes do not tell is
     // as in Meta's releases.
     static Sam1Config from_weights(const Scope& root, const std::string& path);

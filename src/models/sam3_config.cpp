@@ -10,94 +10,124 @@ namespace sam3 {
 
 namespace {
 
-void read_vit(const JsonSection& section, VitConfig& vit) {
-    section.read("image_size", vit.image_size);
-    section.read("pretrain_image_size", vit.pretrain_image_size);
-    section.read("patch_size", vit.patch_size);
-    section.read("hidden_size", vit.hidden_size);
-    section.read("intermediate_size", vit.mlp_size);
-    section.read("num_hidden_layers", vit.layers);
-    section.read("num_attention_heads", vit.heads);
-    section.read("window_size", vit.window);
-    section.read_list("global_attn_indexes", vit.global_layers);
-    section.read("layer_norm_eps", vit.norm_eps);
-    section.read("rope_theta", vit.rope_theta);
-    section.read_activation("hidden_act", vit.activation);
-    if (section.has("rope_parameters")) section.child("rope_parameters").read("rope_theta", vit.rope_theta);
+template <typename Section>
+void vit_fields(const Section& section, VitConfig& vit) {
+    section.number("image_size", vit.image_size);
+    section.number("pretrain_image_size", vit.pretrain_image_size);
+    section.number("patch_size", vit.patch_size);
+    section.number("hidden_size", vit.hidden_size);
+    section.number("intermediate_size", vit.mlp_size);
+    section.number("num_hidden_layers", vit.layers);
+    section.number("num_attention_heads", vit.heads);
+    section.number("window_size", vit.window);
+    section.list("global_attn_indexes", vit.global_layers);
+    section.number("layer_norm_eps", vit.norm_eps);
+    section.number("rope_theta", vit.rope_theta);
+    section.activation("hidden_act", vit.activation);
 }
 
-void read_text(const JsonSection& section, TextConfig& text) {
-    section.read("vocab_size", text.vocabulary);
-    section.read("max_position_embeddings", text.context);
-    section.read("hidden_size", text.hidden_size);
-    section.read("intermediate_size", text.mlp_size);
-    section.read("num_hidden_layers", text.layers);
-    section.read("num_attention_heads", text.heads);
-    section.read("bos_token_id", text.bos_token);
-    section.read("eos_token_id", text.eos_token);
-    section.read("layer_norm_eps", text.norm_eps);
-    section.read_activation("hidden_act", text.activation);
+template <typename Section>
+void text_fields(const Section& section, TextConfig& text) {
+    section.number("vocab_size", text.vocabulary);
+    section.number("max_position_embeddings", text.context);
+    section.number("hidden_size", text.hidden_size);
+    section.number("intermediate_size", text.mlp_size);
+    section.number("num_hidden_layers", text.layers);
+    section.number("num_attention_heads", text.heads);
+    section.number("bos_token_id", text.bos_token);
+    section.number("eos_token_id", text.eos_token);
+    section.number("layer_norm_eps", text.norm_eps);
+    section.activation("hidden_act", text.activation);
 }
 
-void read_stack(const JsonSection& section, StackConfig& stack) {
-    section.read("hidden_size", stack.hidden_size);
-    section.read("intermediate_size", stack.mlp_size);
-    section.read("num_layers", stack.layers);
-    section.read("num_attention_heads", stack.heads);
-    section.read_activation("hidden_act", stack.activation);
+template <typename Section>
+void stack_fields(const Section& section, StackConfig& stack) {
+    section.number("hidden_size", stack.hidden_size);
+    section.number("intermediate_size", stack.mlp_size);
+    section.number("num_layers", stack.layers);
+    section.number("num_attention_heads", stack.heads);
+    section.activation("hidden_act", stack.activation);
 }
 
-void read_memory(const JsonSection& section, MemoryConfig& memory) {
-    section.read("num_maskmem", memory.frames);
-    section.read("memory_encoder_output_channels", memory.channels);
-    section.read("max_object_pointers_in_encoder", memory.pointers);
-    section.read("max_cond_frame_num", memory.conditioning_frames);
-    section.read_flag("enable_temporal_pos_encoding_for_object_pointers", memory.pointer_positions);
-    section.read_flag("enable_occlusion_spatial_embedding", memory.occlusion_embedding);
-    section.read("memory_attention_num_layers", memory.layers);
-    section.read("memory_attention_num_attention_heads", memory.heads);
-    section.read("memory_attention_downsample_rate", memory.downsample_rate);
-    section.read("memory_attention_feed_forward_hidden_size", memory.mlp_size);
-    section.read("memory_attention_rope_theta", memory.rope_theta);
-    section.read_activation("memory_attention_feed_forward_hidden_act", memory.activation);
-    section.read("sigmoid_scale_for_mem_enc", memory.mask_scale);
-    section.read("sigmoid_bias_for_mem_enc", memory.mask_bias);
-    section.read("mask_downsampler_stride", memory.downsampler_stride);
-    section.read("mask_downsampler_total_stride", memory.downsampler_total_stride);
-    section.read("mask_downsampler_kernel_size", memory.downsampler_kernel);
-    section.read("mask_downsampler_padding", memory.downsampler_padding);
-    section.read_activation("mask_downsampler_hidden_act", memory.downsampler_activation);
-    section.read("memory_fuser_num_layers", memory.fuser_layers);
-    section.read("memory_fuser_intermediate_dim", memory.fuser_mlp_size);
-    section.read("memory_fuser_kernel_size", memory.fuser_kernel);
-    section.read("memory_fuser_padding", memory.fuser_padding);
-    section.read_activation("memory_fuser_hidden_act", memory.fuser_activation);
-    section.read_flag("multimask_output_in_sam", memory.multimask);
-    section.read_flag("multimask_output_for_tracking", memory.multimask_when_tracking);
-    section.read("multimask_min_pt_num", memory.multimask_min_points);
-    section.read("multimask_max_pt_num", memory.multimask_max_points);
+template <typename Section>
+void memory_fields(const Section& section, MemoryConfig& memory) {
+    section.number("num_maskmem", memory.frames);
+    section.number("memory_encoder_output_channels", memory.channels);
+    section.number("max_object_pointers_in_encoder", memory.pointers);
+    section.number("max_cond_frame_num", memory.conditioning_frames);
+    section.flag("enable_temporal_pos_encoding_for_object_pointers", memory.pointer_positions);
+    section.flag("enable_occlusion_spatial_embedding", memory.occlusion_embedding);
+    section.number("memory_attention_num_layers", memory.layers);
+    section.number("memory_attention_num_attention_heads", memory.heads);
+    section.number("memory_attention_downsample_rate", memory.downsample_rate);
+    section.number("memory_attention_feed_forward_hidden_size", memory.mlp_size);
+    section.number("memory_attention_rope_theta", memory.rope_theta);
+    section.activation("memory_attention_feed_forward_hidden_act", memory.activation);
+    section.number("sigmoid_scale_for_mem_enc", memory.mask_scale);
+    section.number("sigmoid_bias_for_mem_enc", memory.mask_bias);
+    section.number("mask_downsampler_stride", memory.downsampler_stride);
+    section.number("mask_downsampler_total_stride", memory.downsampler_total_stride);
+    section.number("mask_downsampler_kernel_size", memory.downsampler_kernel);
+    section.number("mask_downsampler_padding", memory.downsampler_padding);
+    section.activation("mask_downsampler_hidden_act", memory.downsampler_activation);
+    section.number("memory_fuser_num_layers", memory.fuser_layers);
+    section.number("memory_fuser_intermediate_dim", memory.fuser_mlp_size);
+    section.number("memory_fuser_kernel_size", memory.fuser_kernel);
+    section.number("memory_fuser_padding", memory.fuser_padding);
+    section.activation("memory_fuser_hidden_act", memory.fuser_activation);
+    section.flag("multimask_output_in_sam", memory.multimask);
+    section.flag("multimask_output_for_tracking", memory.multimask_when_tracking);
+    section.number("multimask_min_pt_num", memory.multimask_min_points);
+    section.number("multimask_max_pt_num", memory.multimask_max_points);
 }
 
-void read_tracker(const JsonSection& section, TrackerConfig& tracker) {
-    const JsonSection prompt = section.child("prompt_encoder_config");
-    prompt.read("hidden_size", tracker.prompt.hidden_size);
-    prompt.read("mask_input_channels", tracker.prompt.mask_channels);
-    prompt.read("layer_norm_eps", tracker.prompt.norm_eps);
-    prompt.read_activation("hidden_act", tracker.prompt.activation);
-    const JsonSection decoder = section.child("mask_decoder_config");
+template <typename Section>
+void tracker_fields(const Section& section, TrackerConfig& tracker) {
+    const Section prompt = section.child("prompt_encoder_config");
+    prompt.number("hidden_size", tracker.prompt.hidden_size);
+    prompt.number("mask_input_channels", tracker.prompt.mask_channels);
+    prompt.number("layer_norm_eps", tracker.prompt.norm_eps);
+    prompt.activation("hidden_act", tracker.prompt.activation);
+    const Section decoder = section.child("mask_decoder_config");
     TwoWayConfig& transformer = tracker.decoder.transformer;
-    decoder.read("hidden_size", transformer.hidden_size);
-    decoder.read("mlp_dim", transformer.mlp_size);
-    decoder.read("num_hidden_layers", transformer.layers);
-    decoder.read("num_attention_heads", transformer.heads);
-    decoder.read("attention_downsample_rate", transformer.downsample_rate);
-    decoder.read("num_multimask_outputs", tracker.decoder.multimask_outputs);
-    decoder.read("iou_head_depth", tracker.decoder.iou_head_depth);
-    decoder.read("iou_head_hidden_dim", tracker.decoder.iou_head_hidden);
-    decoder.read_flag("dynamic_multimask_via_stability", tracker.dynamic_multimask);
-    decoder.read("dynamic_multimask_stability_delta", tracker.stability_delta);
-    decoder.read("dynamic_multimask_stability_thresh", tracker.stability_threshold);
-    read_memory(section, tracker.memory);
+    decoder.number("hidden_size", transformer.hidden_size);
+    decoder.number("mlp_dim", transformer.mlp_size);
+    decoder.number("num_hidden_layers", transformer.layers);
+    decoder.number("num_attention_heads", transformer.heads);
+    decoder.number("attention_downsample_rate", transformer.downsample_rate);
+    decoder.number("num_multimask_outputs", tracker.decoder.multimask_outputs);
+    decoder.number("iou_head_depth", tracker.decoder.iou_head_depth);
+    decoder.number("iou_head_hidden_dim", tracker.decoder.iou_head_hidden);
+    decoder.flag("dynamic_multimask_via_stability", tracker.dynamic_multimask);
+    decoder.number("dynamic_multimask_stability_delta", tracker.stability_delta);
+    decoder.number("dynamic_multimask_stability_thresh", tracker.stability_threshold);
+    memory_fields(section, tracker.memory);
+}
+
+template <typename Section>
+void detector_fields(const Section& section, Sam3Config& config) {
+    const Section vision = section.child("vision_config");
+    vit_fields(vision.child("backbone_config"), config.vit);
+    vision.number("fpn_hidden_size", config.neck.hidden_size);
+    vision.list("scale_factors", config.neck.scale_factors);
+    text_fields(section.child("text_config"), config.text);
+    const Section geometry = section.child("geometry_encoder_config");
+    stack_fields(geometry, config.geometry);
+    geometry.number("roi_size", config.roi_size);
+    stack_fields(section.child("detr_encoder_config"), config.fusion);
+    const Section decoder = section.child("detr_decoder_config");
+    stack_fields(decoder, config.decoder);
+    decoder.number("num_queries", config.queries);
+    const Section mask = section.child("mask_decoder_config");
+    mask.number("num_attention_heads", config.mask_heads);
+    mask.number("num_upsampling_stages", config.mask_upsampling_stages);
+}
+
+// Hugging Face keeps these in the processor's file, not in config.json.
+template <typename Section>
+void picture_fields(const Section& section, Sam3Config& config) {
+    section.list("image_mean", config.image_mean);
+    section.list("image_std", config.image_std);
 }
 
 }  // namespace
@@ -132,9 +162,7 @@ Behaviour Behaviour::by_name(const std::string& name) {
     fail("unknown behaviour '", name, "': use 'official' or 'hf'");
 }
 
-Sam3Config Sam3Config::from_hugging_face(const std::string& text, const std::string& path) {
-    const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-    if (json.is_discarded()) fail(path, ": not valid JSON");
+Sam3Config Sam3Config::from_json(const Json& json, const std::string& path) {
     const JsonSection root(json, "", path);
     const std::string type = root.text("model_type");
     if (type != "sam3_video" && type != "sam3")
@@ -142,27 +170,28 @@ Sam3Config Sam3Config::from_hugging_face(const std::string& text, const std::str
     const JsonSection detector = type == "sam3_video" ? root.child("detector_config") : root;
 
     Sam3Config config;
-    const JsonSection vision = detector.child("vision_config");
-    read_vit(vision.child("backbone_config"), config.vit);
-    vision.read("fpn_hidden_size", config.neck.hidden_size);
-    vision.read_list("scale_factors", config.neck.scale_factors);
-    read_text(detector.child("text_config"), config.text);
-    const JsonSection geometry = detector.child("geometry_encoder_config");
-    read_stack(geometry, config.geometry);
-    geometry.read("roi_size", config.roi_size);
-    read_stack(detector.child("detr_encoder_config"), config.fusion);
-    const JsonSection decoder = detector.child("detr_decoder_config");
-    read_stack(decoder, config.decoder);
-    decoder.read("num_queries", config.queries);
-    const JsonSection mask = detector.child("mask_decoder_config");
-    mask.read("num_attention_heads", config.mask_heads);
-    mask.read("num_upsampling_stages", config.mask_upsampling_stages);
+    detector_fields(detector, config);
+    const JsonSection backbone = detector.child("vision_config").child("backbone_config");
+    if (backbone.has("rope_parameters")) backbone.child("rope_parameters").number("rope_theta", config.vit.rope_theta);
     config.has_tracker = root.has("tracker_config");
-    if (config.has_tracker) read_tracker(root.child("tracker_config"), config.tracker);
+    if (config.has_tracker) tracker_fields(root.child("tracker_config"), config.tracker);
+    picture_fields(root, config);
     // A file may say whose behaviour its weights were trained for; Hugging Face's own files do not.
     if (root.has("sam3_behaviour")) config.behaviour = Behaviour::by_name(root.text("sam3_behaviour"));
     config.validate(path);
     return config;
+}
+
+Json Sam3Config::to_json() const {
+    Sam3Config copy = *this;  // the lists of fields serve reading as well
+    Json json;
+    const JsonWriter root(json);
+    json["model_type"] = "sam3_video";
+    json["sam3_behaviour"] = behaviour.name;
+    picture_fields(root, copy);
+    detector_fields(root.child("detector_config"), copy);
+    if (has_tracker) tracker_fields(root.child("tracker_config"), copy.tracker);
+    return json;
 }
 
 void Sam3Config::validate(const std::string& path) const {
@@ -184,6 +213,10 @@ void Sam3Config::validate(const std::string& path) const {
             static_cast<double>(vit.hidden_size) / vit.heads);
     require(vit.image_size % vit.patch_size == 0, "the image size must be a multiple of the patch size",
             static_cast<double>(vit.image_size));
+    require(image_mean.size() == 3 && image_std.size() == 3, "image_mean and image_std must have 3 values",
+            static_cast<double>(image_std.size()));
+    for (const float deviation : image_std)
+        require(deviation > 0, "image_std must be positive", static_cast<double>(deviation));
     size("the neck's width must be 2 to 8192", neck.hidden_size, 8192);
     require(neck.scale_factors.size() >= 3, "the neck needs at least three scale factors",
             static_cast<double>(neck.scale_factors.size()));

@@ -5,6 +5,8 @@
 #include "models/sam_mask_decoder.h"
 #include "runtime/kernels.h"
 
+#include <nlohmann/json_fwd.hpp>
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -110,8 +112,10 @@ struct Sam3Config {
     std::vector<float> image_mean = {0.5F, 0.5F, 0.5F};
     std::vector<float> image_std = {0.5F, 0.5F, 0.5F};
 
-    // From a Hugging Face config.json: model_type sam3_video or sam3. Fails naming the field that is wrong.
-    static Sam3Config from_hugging_face(const std::string& json, const std::string& path);
+    // From the fields of a Hugging Face config.json: model_type sam3_video or sam3. Fails naming the field that is
+    // wrong; `path` is for the message.
+    static Sam3Config from_json(const nlohmann::json& json, const std::string& path);
+    nlohmann::json to_json() const;  // what from_json reads back to the same values
     void validate(const std::string& path) const;
 };
 

@@ -38,25 +38,23 @@ void each_rule(Config& config, Visit visit) {
 
 }  // namespace
 
-ConceptVideoConfig ConceptVideoConfig::from_hugging_face(const std::string& text, const std::string& path) {
-    const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-    if (json.is_discarded()) fail(path, ": not valid JSON");
+ConceptVideoConfig ConceptVideoConfig::from_json(const Json& json, const std::string& path) {
     const JsonSection root(json, "", path);
     ConceptVideoConfig config;
     each_rule(config, [&](const char* name, auto& value) {
         if constexpr (std::is_same_v<decltype(value), bool&>)
-            root.read_flag(name, value);
+            root.flag(name, value);
         else
-            root.read(name, value);
+            root.number(name, value);
     });
     config.validate(path);
     return config;
 }
 
-std::string ConceptVideoConfig::to_json() const {
+Json ConceptVideoConfig::to_json() const {
     Json json = Json::object();
     each_rule(*this, [&](const char* name, const auto& value) { json[name] = value; });
-    return json.dump();
+    return json;
 }
 
 void ConceptVideoConfig::validate(const std::string& where) const {

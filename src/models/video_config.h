@@ -1,5 +1,7 @@
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
+
 #include <string>
 
 namespace sam3 {
@@ -38,8 +40,8 @@ struct ConceptVideoConfig {
 
     // From the top level of a Hugging Face config.json of type sam3_video; other fields are ignored and missing ones
     // keep their default. Fails naming the field that is wrong. `path` is for the message.
-    static ConceptVideoConfig from_hugging_face(const std::string& json, const std::string& path);
-    std::string to_json() const;  // what from_hugging_face reads back to the same values
+    static ConceptVideoConfig from_json(const nlohmann::json& json, const std::string& path);
+    nlohmann::json to_json() const;  // what from_json reads back to the same values
 
     // Fails with a sentence that begins with `where` when values contradict each other.
     void validate(const std::string& where) const;

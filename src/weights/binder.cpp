@@ -51,8 +51,8 @@ std::optional<Shape> Scope::shape_of(std::string_view name) const {
     return entry->shape;
 }
 
-WeightLoader::WeightLoader(std::shared_ptr<const WeightFile> file, const NameMap& names)
-    : file_(std::move(file)), names_(names) {
+WeightLoader::WeightLoader(std::shared_ptr<const WeightFile> file, const NameMap& names, Reading reading)
+    : file_(std::move(file)), names_(names), reading_(reading) {
     for (const WeightTensor& tensor : file_->tensors())
         for (const MappedName& mapped : map_name(names_, tensor.name)) add_part(mapped, tensor);
     for (auto& [name, entry] : entries_) complete(entry);
@@ -157,6 +157,7 @@ Tensor WeightLoader::load(const std::string& name, const Shape& shape, bool requ
             misshaped_.push_back(str(name, ": expected ", to_string(shape), ", found ", to_string(entry->shape)));
         return zeros(name, shape);
     }
+    if (reading_ == Reading::shapes) return zeros(name, shape);
     release_earlier(*entry);
     return read(*entry);
 }
@@ -210,6 +211,13 @@ Tensor WeightLoader::zeros(const std::string& name, const Shape& shape) const {
     void* memory = std::calloc(static_cast<size_t>(std::max<int64_t>(*count, 1)), sizeof(float));
     if (memory == nullptr) throw std::bad_alloc();
     return Tensor::wrap_host(memory, shape, DType::f32, std::shared_ptr<void>(memory, std::free));
+}
+
+std::vector<std::string> WeightLoader::used_names() const {
+    std::vector<std::string> names;
+    for (const std::string& name : order_)
+        if (entries_.at(name).used) names.push_back(name);
+    return names;
 }
 
 std::string WeightLoader::describe_missing(const std::string& name, const Shape& shape) const {

@@ -39,15 +39,23 @@ private:
     std::string prefix_;
 };
 
+// What a loader hands out: the weights, or zeros of their shapes, for a look at what a network asks for.
+enum class Reading { values, shapes };
+
 // Binds the tensors of a file to a model by canonical name and expected shape, and collects what does not fit, so that
 // the person gets one complete list. For one thread.
 class WeightLoader {
 public:
     // Fails when two tensors of the file claim the same canonical name. `names` must outlive the loader.
-    explicit WeightLoader(std::shared_ptr<const WeightFile> file, const NameMap& names = identity_name_map());
+    explicit WeightLoader(std::shared_ptr<const WeightFile> file, const NameMap& names = identity_name_map(),
+                          Reading reading = Reading::values);
 
     Scope root() { return Scope(this, ""); }
     const WeightFile& file() const { return *file_; }
+
+    // Canonical names in the order of the file: all, and those that were asked for.
+    const std::vector<std::string>& names() const { return order_; }
+    std::vector<std::string> used_names() const;
 
     // Throws one Error that lists what was missing or did not fit; `what` names what was being loaded.
     void finish(std::string_view what) const { report(what, nullptr); }
@@ -84,6 +92,7 @@ private:
 
     std::shared_ptr<const WeightFile> file_;
     const NameMap& names_;
+    Reading reading_;
     std::unordered_map<std::string, Entry> entries_;
     std::vector<std::string> order_;  // canonical names in the order of the file
 

@@ -17,7 +17,7 @@ const Json& goldens() {
     return data;
 }
 
-ConceptVideoConfig rules_of(const Json& json) { return ConceptVideoConfig::from_hugging_face(json.dump(), "golden"); }
+ConceptVideoConfig rules_of(const Json& json) { return ConceptVideoConfig::from_json(json, "golden"); }
 
 TEST(ConceptRules, CleanUpEqualsTheReference) {
     for (const Json& entry : goldens().at("clean_up")) {

@@ -339,7 +339,7 @@ TEST(ConceptParameter, EachHasATestOfItsName) {
     std::set<std::string> tested;
     const testing::TestSuite* suite = testing::UnitTest::GetInstance()->current_test_suite();
     for (int i = 0; i < suite->total_test_count(); ++i) tested.insert(suite->GetTestInfo(i)->name());
-    const test::Json all = test::Json::parse(ConceptVideoConfig().to_json());
+    const test::Json all = ConceptVideoConfig().to_json();
     for (const auto& [name, value] : all.items()) {
         std::string title;
         for (size_t i = 0; i < name.size(); ++i)

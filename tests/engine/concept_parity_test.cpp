@@ -14,7 +14,7 @@ class Case {
 public:
     explicit Case(const std::string& name) : golden_(test::video_folder() + "/concept-" + name + ".safetensors") {
         options_.phrases = json("phrases").get<std::vector<std::string>>();
-        options_.rules = ConceptVideoConfig::from_hugging_face(golden_.text("rules"), name);
+        options_.rules = ConceptVideoConfig::from_json(nlohmann::json::parse(golden_.text("rules")), name);
         options_.delayed = !json("streaming").get<bool>();
         options_.reverse = json("reverse").get<bool>();
         all_phrases_ = options_.phrases;

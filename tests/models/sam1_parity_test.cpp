@@ -1,3 +1,4 @@
+#include "models/configuration.h"
 #include "models/sam1.h"
 
 #include "image/normalize.h"
@@ -22,8 +23,7 @@ std::string model_path(const std::string& name) { return data_path("models/" + n
 
 std::unique_ptr<Sam1> load(const std::string& folder) {
     const auto file = open_weight_file(model_path(folder));
-    const Sam1Config config =
-        Sam1Config::from_hugging_face(*file->side_file("config.json"), *file->side_path("config.json"));
+    const Sam1Config config = Sam1Config::from_json(configuration_of(*file)->json, *file->side_path("config.json"));
     WeightLoader loader(file, sam1_name_map(*file));
     auto model = std::make_unique<Sam1>(nn::LoadContext{cpu()}, loader.root(), config);
     loader.finish("SAM 1", sam1_unused_weights());

@@ -1,3 +1,4 @@
+#include "models/configuration.h"
 #include "models/sam1.h"
 #include "tests/support/goldens.h"
 #include "tests/support/tensors.h"
@@ -164,7 +165,7 @@ TEST(Sam1Names, OfficialNamesAndUnalignedDataGiveTheSameMasks) {
     const TemporaryFolder folder;
     const std::string path = data_path("models/sam1-b");
     const auto original = open_weight_file(path);
-    const Sam1Config config = Sam1Config::from_hugging_face(*original->side_file("config.json"), path + "/config.json");
+    const Sam1Config config = Sam1Config::from_json(configuration_of(*original)->json, path + "/config.json");
     const Tensor expected = first_mask(original, config);
     for (const size_t shift : {size_t{0}, size_t{1}, size_t{3}}) {
         const auto file = open_weight_file(write_official(folder, path + "/model.safetensors", shift));
@@ -202,8 +203,7 @@ TEST(Sam1Config, ShapesTellTheSizesOfThePublishedModel) {
 TEST(Sam1Config, ShapesAndConfigurationAgree) {
     for (const std::string name : {"sam1-b", "sam1-l", "sam1-h"}) {
         const auto file = open_weight_file(data_path("models/" + name));
-        const Sam1Config said =
-            Sam1Config::from_hugging_face(*file->side_file("config.json"), *file->side_path("config.json"));
+        const Sam1Config said = Sam1Config::from_json(configuration_of(*file)->json, *file->side_path("config.json"));
         WeightLoader loader(file, sam1_name_map(*file));
         const Sam1Config seen = Sam1Config::from_weights(loader.root(), name);
         EXPECT_EQ(seen.vision.global_layers, said.vision.global_layers);
@@ -228,7 +228,7 @@ Json valid_configuration() {
 }
 
 TEST(Sam1Config, ReadsTheHugeModelsConfiguration) {
-    const Sam1Config config = Sam1Config::from_hugging_face(valid_configuration().dump(), "config.json");
+    const Sam1Config config = Sam1Config::from_json(valid_configuration(), "config.json");
     EXPECT_EQ(config.vision.head_size(), 80);
     EXPECT_EQ(config.vision.mlp_size, 5120);
     EXPECT_TRUE(config.vision.is_global(31));
@@ -240,7 +240,7 @@ TEST(Sam1Config, WrongFieldsAreNamed) {
     const auto error_with = [](const char* section, const char* key, const Json& value) {
         Json json = valid_configuration();
         json[section][key] = value;
-        return error_of([&] { Sam1Config::from_hugging_face(json.dump(), "folder/config.json"); });
+        return error_of([&] { Sam1Config::from_json(json, "folder/config.json"); });
     };
     expect_contains(error_with("vision_config", "hidden_size", "wide"), "'vision_config.hidden_size' must be a number");
     expect_contains(error_with("vision_config", "num_attention_heads", 0), "folder/config.json");
@@ -257,10 +257,13 @@ TEST(Sam1Config, WrongFieldsAreNamed) {
     expect_contains(error_with("mask_decoder_config", "hidden_size", 128), "as wide as output_channels");
     expect_contains(error_with("mask_decoder_config", "hidden_act", "gelu"), "relu");
     expect_contains(error_with("mask_decoder_config", "iou_head_depth", 1), "iou_head_depth");
-    expect_contains(error_of([] { Sam1Config::from_hugging_face("{", "c"); }), "not valid JSON");
-    expect_contains(error_of([] { Sam1Config::from_hugging_face("[1]", "c"); }), "expected an object");
-    expect_contains(error_of([] { Sam1Config::from_hugging_face(R"({"model_type": 3})", "c"); }), "found '3'");
-    expect_contains(error_of([] { Sam1Config::from_hugging_face(R"({"model_type": "sam"})", "c"); }), "vision_config");
+    expect_contains(error_of([] { Sam1Config::from_json(parse_configuration("{", "c"), "c"); }), "not valid JSON");
+    expect_contains(error_of([] { Sam1Config::from_json(parse_configuration("[1]", "c"), "c"); }),
+                    "expected an object");
+    expect_contains(error_of([] { Sam1Config::from_json(parse_configuration(R"({"model_type": 3})", "c"), "c"); }),
+                    "found '3'");
+    expect_contains(error_of([] { Sam1Config::from_json(parse_configuration(R"({"model_type": "sam"})", "c"), "c"); }),
+                    "vision_config");
 }
 
 TEST(Sam1Config, DamagedShapesAreNamed) {

@@ -1,5 +1,7 @@
 #include "models/video_config.h"
 
+#include "models/configuration.h"
+
 #include "support/goldens.h"
 #include "util/error.h"
 
@@ -10,7 +12,7 @@ namespace {
 
 std::string message(const std::string& json) {
     try {
-        ConceptVideoConfig::from_hugging_face(json, "config.json");
+        ConceptVideoConfig::from_json(parse_configuration(json, "config.json"), "config.json");
     } catch (const Error& error) {
         return error.what();
     }
@@ -22,7 +24,7 @@ TEST(VideoConfig, DefaultsAreThoseThatTheReferenceWrites) {
     std::ifstream file(path);
     const std::string text{std::istreambuf_iterator<char>(file), {}};
     ASSERT_NE(text.find("\"hotstart_delay\""), std::string::npos);
-    EXPECT_EQ(ConceptVideoConfig::from_hugging_face(text, path), ConceptVideoConfig());
+    EXPECT_EQ(ConceptVideoConfig::from_json(parse_configuration(text, path), path), ConceptVideoConfig());
 }
 
 TEST(VideoConfig, ComesBackFromItsOwnJson) {
@@ -31,7 +33,7 @@ TEST(VideoConfig, ComesBackFromItsOwnJson) {
     config.hotstart_delay = 9;
     config.recondition_on_trk_masks = false;
     config.min_trk_keep_alive = -7;
-    EXPECT_EQ(ConceptVideoConfig::from_hugging_face(config.to_json(), "saved"), config);
+    EXPECT_EQ(ConceptVideoConfig::from_json(config.to_json(), "saved"), config);
 }
 
 TEST(VideoConfig, SaysWhichFieldIsWrong) {
