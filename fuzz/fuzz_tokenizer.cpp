@@ -8,14 +8,15 @@
 
 // The first byte chooses what the rest is: a phrase under either set of rules, a tokenizer.json, or merges.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-    static const auto tokenizer = sam3::ClipTokenizer::from_lists({}, {"t h", "th e</w>", "a n", "an d</w>"});
+    static const sam3::ClipTokenizer tokenizer(
+        sam3::ClipVocabulary::from_lists({{}, {"t h", "th e</w>", "a n", "an d</w>"}}));
     if (size == 0) return 0;
     const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
     try {
         if (data[0] % 4 == 0) {
-            sam3::read_tokenizer_json(bytes, "input");
+            sam3::ClipTokenizer(sam3::read_tokenizer_json(bytes, "input"));
         } else if (data[0] % 4 == 1) {
-            sam3::read_merges(bytes, "input");
+            sam3::ClipTokenizer(sam3::read_merges(bytes, "input"));
         } else {
             sam3::EncodeOptions options;
             options.context_length = 2 + data[0] / 4;

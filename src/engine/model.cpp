@@ -1,28 +1,13 @@
 #include "engine/model.h"
 
 #include "engine/model_registry.h"
-#include "text/tokenizer_files.h"
+#include "engine/model_vocabulary.h"
 #include "util/error.h"
 #include "weights/binder.h"
 
 #include <cstring>
 
 namespace sam3 {
-
-namespace {
-
-std::optional<ClipTokenizer> find_tokenizer(const WeightFile& file) {
-    if (const auto json = file.side_file("tokenizer.json"))
-        return read_tokenizer_json(*json, *file.side_path("tokenizer.json"));
-    const auto vocab = file.side_file("vocab.json");
-    const auto merges = file.side_file("merges.txt");
-    if (vocab && merges) return read_vocab_and_merges(*vocab, *merges, *file.side_path("merges.txt"));
-    for (const char* name : {"bpe_simple_vocab_16e6.txt.gz", "bpe_simple_vocab_16e6.txt", "merges.txt"})
-        if (const auto bytes = file.side_file(name)) return read_merges(*bytes, *file.side_path(name));
-    return std::nullopt;
-}
-
-}  // namespace
 
 std::shared_ptr<const Model> Model::load(const LoadOptions& options) {
     const std::shared_ptr<const WeightFile> file = open_weight_file(options.path);
@@ -37,7 +22,7 @@ std::shared_ptr<const Model> Model::load(const LoadOptions& options) {
     if (model->image_size_ % input.multiple != 0 || model->image_size_ > 8192)
         fail("the image size ", model->image_size_, " must be a multiple of ", input.multiple, " and at most 8192");
     if (!model->finds_concepts()) return model;
-    model->tokenizer_ = find_tokenizer(*file);
+    if (const auto vocabulary = vocabulary_of(*file)) model->tokenizer_.emplace(*vocabulary);
     const int64_t vocabulary = model->loaded_.text.vocabulary;
     if (model->tokenizer_ && static_cast<int64_t>(model->tokenizer_->vocabulary_size()) > vocabulary)
         fail(options.path, ": the tokenizer has ", model->tokenizer_->vocabulary_size(),

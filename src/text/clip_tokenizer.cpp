@@ -34,7 +34,7 @@ std::array<std::string, 256> byte_symbols() {
     return symbols;
 }
 
-int32_t special_id(const ClipTokenizer::Vocabulary& vocabulary, std::string_view name, std::string_view other_name) {
+int32_t special_id(const ClipVocabulary::Ids& vocabulary, std::string_view name, std::string_view other_name) {
     for (const std::string_view candidate : {name, other_name}) {
         const auto found = vocabulary.find(std::string(candidate));
         if (found != vocabulary.end()) return found->second;
@@ -80,7 +80,7 @@ bool starts_with_ascii(std::u32string_view text, size_t i, std::string_view asci
 
 }  // namespace
 
-ClipTokenizer::Merge parse_merge(std::string_view line, size_t number) {
+ClipVocabulary::Merge parse_merge(std::string_view line, size_t number) {
     const size_t space = line.find(' ');
     const bool two = space != std::string_view::npos && space > 0 && space + 1 < line.size() &&
                      line.find(' ', space + 1) == std::string_view::npos;
@@ -91,7 +91,7 @@ ClipTokenizer::Merge parse_merge(std::string_view line, size_t number) {
     return {std::string(line.substr(0, space)), std::string(line.substr(space + 1))};
 }
 
-ClipTokenizer ClipTokenizer::from_merges(const std::vector<Merge>& merges) {
+ClipVocabulary ClipVocabulary::from_merges(std::vector<Merge> merges) {
     // CLIP numbers the printable bytes first, then the others.
     const auto symbols = byte_symbols();
     std::vector<std::string> tokens;
@@ -106,29 +106,41 @@ ClipTokenizer ClipTokenizer::from_merges(const std::vector<Merge>& merges) {
     tokens.emplace_back(kTransformersNames.start);
     tokens.emplace_back(kTransformersNames.end);
 
-    Vocabulary vocabulary;
-    vocabulary.reserve(tokens.size());
-    for (size_t i = 0; i < tokens.size(); ++i) vocabulary[tokens[i]] = static_cast<int32_t>(i);
-    return {vocabulary, merges};
+    ClipVocabulary vocabulary;
+    vocabulary.ids.reserve(tokens.size());
+    for (size_t i = 0; i < tokens.size(); ++i) vocabulary.ids[tokens[i]] = static_cast<int32_t>(i);
+    vocabulary.merges = std::move(merges);
+    return vocabulary;
 }
 
-ClipTokenizer ClipTokenizer::from_vocabulary(const Vocabulary& vocabulary, const std::vector<Merge>& merges) {
-    return {vocabulary, merges};
-}
-
-ClipTokenizer ClipTokenizer::from_lists(const std::vector<std::string>& tokens,
-                                        const std::vector<std::string>& merges) {
+ClipVocabulary ClipVocabulary::from_lists(const Lists& lists) {
     std::vector<Merge> pairs;
-    pairs.reserve(merges.size());
-    for (size_t i = 0; i < merges.size(); ++i) pairs.push_back(parse_merge(merges[i], i + 1));
-    if (tokens.empty()) return from_merges(pairs);
-    Vocabulary vocabulary;
-    vocabulary.reserve(tokens.size());
-    for (size_t i = 0; i < tokens.size(); ++i) vocabulary[tokens[i]] = static_cast<int32_t>(i);
-    return from_vocabulary(vocabulary, pairs);
+    pairs.reserve(lists.merges.size());
+    for (size_t i = 0; i < lists.merges.size(); ++i) pairs.push_back(parse_merge(lists.merges[i], i + 1));
+    if (lists.tokens.empty()) return from_merges(std::move(pairs));
+    ClipVocabulary vocabulary;
+    vocabulary.ids.reserve(lists.tokens.size());
+    for (size_t i = 0; i < lists.tokens.size(); ++i) vocabulary.ids[lists.tokens[i]] = static_cast<int32_t>(i);
+    vocabulary.merges = std::move(pairs);
+    return vocabulary;
 }
 
-ClipTokenizer::ClipTokenizer(const Vocabulary& vocabulary, const std::vector<Merge>& merges) {
+ClipVocabulary::Lists ClipVocabulary::to_lists() const {
+    Lists lists;
+    for (const auto& [left, right] : merges) lists.merges.push_back(left + " " + right);
+    if (ids == from_merges(merges).ids) return lists;
+    for (const auto& [token, id] : ids) {
+        if (id < 0 || static_cast<size_t>(id) > 2 * ids.size() + 1024)
+            fail("expected ids without wide gaps in the vocabulary, found ", id, " for '", token, "'");
+        if (static_cast<size_t>(id) >= lists.tokens.size()) lists.tokens.resize(static_cast<size_t>(id) + 1);
+        lists.tokens[static_cast<size_t>(id)] = token;
+    }
+    return lists;
+}
+
+ClipTokenizer::ClipTokenizer(const ClipVocabulary& source) {
+    const ClipVocabulary::Ids& vocabulary = source.ids;
+    const std::vector<ClipVocabulary::Merge>& merges = source.merges;
     start_id_ = special_id(vocabulary, kTransformersNames.start, kOriginalNames.start);
     end_id_ = special_id(vocabulary, kTransformersNames.end, kOriginalNames.end);
     for (const auto& [token, id] : vocabulary) {

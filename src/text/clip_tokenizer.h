@@ -29,18 +29,28 @@ struct Encoding {
     bool truncated = false;    // the phrase was longer; its end token is kept
 };
 
+// What a tokenizer is made of.
+struct ClipVocabulary {
+    using Merge = std::pair<std::string, std::string>;
+    using Ids = std::unordered_map<std::string, int32_t>;
+
+    Ids ids;                    // symbols that are missing become the end token, as Hugging Face has it
+    std::vector<Merge> merges;  // best first
+
+    // The ids as CLIP numbers them: 256 byte symbols, the same with </w>, one token per merge, start, end.
+    static ClipVocabulary from_merges(std::vector<Merge> merges);
+    // As model files hold it: tokens in the order of their ids (none: numbered as CLIP does), merges as "a b".
+    struct Lists {
+        std::vector<std::string> tokens, merges;
+    };
+    static ClipVocabulary from_lists(const Lists& lists);
+    Lists to_lists() const;  // fails when the ids have wide gaps
+};
+
 // CLIP's byte-level byte-pair encoding. Immutable, so several threads may use one.
 class ClipTokenizer {
 public:
-    using Merge = std::pair<std::string, std::string>;
-    using Vocabulary = std::unordered_map<std::string, int32_t>;
-
-    // The vocabulary as CLIP builds it: 256 byte symbols, the same with </w>, one token per merge, start, end.
-    static ClipTokenizer from_merges(const std::vector<Merge>& merges);
-    // The vocabulary given: symbols that it lacks become the end token, as Hugging Face has it.
-    static ClipTokenizer from_vocabulary(const Vocabulary& vocabulary, const std::vector<Merge>& merges);
-    // As model files hold them: tokens in the order of their ids (none: built as CLIP does), merges as "a b".
-    static ClipTokenizer from_lists(const std::vector<std::string>& tokens, const std::vector<std::string>& merges);
+    explicit ClipTokenizer(const ClipVocabulary& vocabulary);
 
     // Any bytes are accepted; broken UTF-8 counts as U+FFFD. Linear in the length of the phrase, but for a logarithm.
     Encoding encode(std::string_view phrase, const EncodeOptions& options = {}) const;
@@ -55,7 +65,6 @@ private:
         int32_t result;
     };
 
-    ClipTokenizer(const Vocabulary& vocabulary, const std::vector<Merge>& merges);
     void append_word(std::string_view bytes, std::vector<int32_t>& ids) const;
     void append_words(std::u32string_view text, TextRules rules, size_t limit, std::vector<int32_t>& ids) const;
     void append_phrase(std::string_view phrase, TextRules rules, size_t limit, std::vector<int32_t>& ids) const;
@@ -70,6 +79,6 @@ private:
 };
 
 // "a b" -> {"a", "b"}; fails with the line's number on anything else.
-ClipTokenizer::Merge parse_merge(std::string_view line, size_t number);
+ClipVocabulary::Merge parse_merge(std::string_view line, size_t number);
 
 }  // namespace sam3

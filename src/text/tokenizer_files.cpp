@@ -78,19 +78,19 @@ int32_t id_of(const Json& value, const std::string& token, const std::string& wh
     return value.get<int32_t>();
 }
 
-ClipTokenizer::Vocabulary vocabulary_of(const Json& object, const std::string& where) {
+ClipVocabulary::Ids vocabulary_of(const Json& object, const std::string& where) {
     if (!object.is_object())
         fail("expected a JSON object of tokens and ids in ", where, ", found ", object.type_name());
-    ClipTokenizer::Vocabulary vocabulary;
+    ClipVocabulary::Ids vocabulary;
     vocabulary.reserve(object.size());
     for (const auto& [token, id] : object.items()) vocabulary[token] = id_of(id, token, where);
     return vocabulary;
 }
 
 // Merges are "a b" in older files and ["a", "b"] in newer ones.
-std::vector<ClipTokenizer::Merge> merges_of(const Json& list, const std::string& where) {
+std::vector<ClipVocabulary::Merge> merges_of(const Json& list, const std::string& where) {
     if (!list.is_array()) fail("expected a list of merges in ", where, ", found ", list.type_name());
-    std::vector<ClipTokenizer::Merge> merges;
+    std::vector<ClipVocabulary::Merge> merges;
     merges.reserve(list.size());
     for (const Json& entry : list) {
         if (entry.is_string()) {
@@ -105,8 +105,8 @@ std::vector<ClipTokenizer::Merge> merges_of(const Json& list, const std::string&
 }
 
 // Lines behind an optional header; a trailing empty line is none.
-std::vector<ClipTokenizer::Merge> merge_lines(std::string_view text, const std::string& where) {
-    std::vector<ClipTokenizer::Merge> merges;
+std::vector<ClipVocabulary::Merge> merge_lines(std::string_view text, const std::string& where) {
+    std::vector<ClipVocabulary::Merge> merges;
     bool first = true;
     while (!text.empty()) {
         const size_t end = text.find('\n');
@@ -139,13 +139,13 @@ std::string read_file(const fs::path& path) {
     return is_gzip(bytes) ? inflate_gzip(bytes, path.string()) : bytes;
 }
 
-ClipTokenizer load_from_folder(const fs::path& folder) {
-    if (fs::exists(folder / "tokenizer.json")) return load_clip_tokenizer((folder / "tokenizer.json").string());
-    if (fs::exists(folder / "vocab.json")) return load_clip_tokenizer((folder / "vocab.json").string());
+ClipVocabulary load_from_folder(const fs::path& folder) {
+    if (fs::exists(folder / "tokenizer.json")) return load_clip_vocabulary((folder / "tokenizer.json").string());
+    if (fs::exists(folder / "vocab.json")) return load_clip_vocabulary((folder / "vocab.json").string());
     fail("expected tokenizer.json, or vocab.json with merges.txt, in ", folder.string(), ", found neither");
 }
 
-ClipTokenizer load_with_partner(const fs::path& vocab, const fs::path& merges) {
+ClipVocabulary load_with_partner(const fs::path& vocab, const fs::path& merges) {
     for (const fs::path& path : {vocab, merges}) {
         if (!fs::exists(path))
             fail("expected ", path.string(), " beside the other half of the tokenizer: it is missing");
@@ -155,7 +155,7 @@ ClipTokenizer load_with_partner(const fs::path& vocab, const fs::path& merges) {
 
 }  // namespace
 
-ClipTokenizer read_tokenizer_json(std::string_view json, const std::string& where) {
+ClipVocabulary read_tokenizer_json(std::string_view json, const std::string& where) {
     const Json root = parse_json(json, where);
     const Json& model = member(root, "model");
     if (!model.is_object()) {
@@ -176,21 +176,20 @@ ClipTokenizer read_tokenizer_json(std::string_view json, const std::string& wher
             vocabulary[content.get<std::string>()] = id_of(member(token, "id"), content.get<std::string>(), where);
         }
     }
-    return ClipTokenizer::from_vocabulary(vocabulary, merges_of(member(model, "merges"), where));
+    return {std::move(vocabulary), merges_of(member(model, "merges"), where)};
 }
 
-ClipTokenizer read_vocab_and_merges(std::string_view vocab_json, std::string_view merges_text,
-                                    const std::string& where) {
-    const auto vocabulary = vocabulary_of(parse_json(vocab_json, where), where);
-    return ClipTokenizer::from_vocabulary(vocabulary, merge_lines(merges_text, where));
+ClipVocabulary read_vocab_and_merges(std::string_view vocab_json, std::string_view merges_text,
+                                     const std::string& where) {
+    return {vocabulary_of(parse_json(vocab_json, where), where), merge_lines(merges_text, where)};
 }
 
-ClipTokenizer read_merges(std::string_view bytes, const std::string& where) {
-    if (is_gzip(bytes)) return ClipTokenizer::from_merges(merge_lines(inflate_gzip(bytes, where), where));
-    return ClipTokenizer::from_merges(merge_lines(bytes, where));
+ClipVocabulary read_merges(std::string_view bytes, const std::string& where) {
+    if (is_gzip(bytes)) return ClipVocabulary::from_merges(merge_lines(inflate_gzip(bytes, where), where));
+    return ClipVocabulary::from_merges(merge_lines(bytes, where));
 }
 
-ClipTokenizer load_clip_tokenizer(const std::string& path) {
+ClipVocabulary load_clip_vocabulary(const std::string& path) {
     const fs::path file(path);
     if (!fs::exists(file)) fail("expected a tokenizer at ", path, ", found nothing there");
     if (fs::is_directory(file)) return load_from_folder(file);
@@ -205,5 +204,7 @@ ClipTokenizer load_clip_tokenizer(const std::string& path) {
     if (member(root, "model").is_object()) return read_tokenizer_json(text, path);
     return load_with_partner(file, file.parent_path() / "merges.txt");
 }
+
+ClipTokenizer load_clip_tokenizer(const std::string& path) { return ClipTokenizer(load_clip_vocabulary(path)); }
 
 }  // namespace sam3

@@ -10,15 +10,16 @@
 namespace sam3 {
 
 // Hugging Face's tokenizer.json.
-ClipTokenizer read_tokenizer_json(std::string_view json, const std::string& where);
+ClipVocabulary read_tokenizer_json(std::string_view json, const std::string& where);
 // Hugging Face's vocab.json and merges.txt.
-ClipTokenizer read_vocab_and_merges(std::string_view vocab_json, std::string_view merges_text,
-                                    const std::string& where);
+ClipVocabulary read_vocab_and_merges(std::string_view vocab_json, std::string_view merges_text,
+                                     const std::string& where);
 // CLIP's bpe_simple_vocab_16e6.txt, plain or gzip, of which the first 48,894 merges count; or a merges.txt alone, with
 // the vocabulary built as CLIP does.
-ClipTokenizer read_merges(std::string_view bytes, const std::string& where);
+ClipVocabulary read_merges(std::string_view bytes, const std::string& where);
 
 // Any of them by what the file holds: a folder (tokenizer.json, or vocab.json with merges.txt), or one of the files.
+ClipVocabulary load_clip_vocabulary(const std::string& path);
 ClipTokenizer load_clip_tokenizer(const std::string& path);
 
 }  // namespace sam3

@@ -126,7 +126,7 @@ TEST(ClipTokenizer, KeepsTheEndTokenWhenItCutsAPhrase) {
 }
 
 TEST(ClipTokenizer, BuildsTheVocabularyAsClipDoes) {
-    const auto tokenizer = ClipTokenizer::from_lists({}, {"a b", "ab c</w>", "d</w> x"});
+    const ClipTokenizer tokenizer(ClipVocabulary::from_lists({{}, {"a b", "ab c</w>", "d</w> x"}}));
     EXPECT_EQ(tokenizer.vocabulary_size(), 512U + 3U + 2U);
     EXPECT_EQ(tokenizer.start_id(), 515);
     // '!' is id 0 inside a word and 256 at its end; byte 0 follows the 188 printable ones.
@@ -139,7 +139,7 @@ TEST(ClipTokenizer, BuildsTheVocabularyAsClipDoes) {
 TEST(ClipTokenizer, SaysWhichMergeIsWrong) {
     const auto message = [](const std::vector<std::string>& tokens, const std::vector<std::string>& merges) {
         try {
-            ClipTokenizer::from_lists(tokens, merges);
+            ClipTokenizer(ClipVocabulary::from_lists({tokens, merges}));
         } catch (const Error& error) {
             return std::string(error.what());
         }

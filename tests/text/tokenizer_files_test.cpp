@@ -78,7 +78,7 @@ TEST_F(TokenizerFiles, MergesAloneArePlainOrGzip) {
     const std::string text = "\"bpe_simple_vocab_16e6.txt#version: 0.2\nt h\nth e</w>\n";
     const auto plain = load_clip_tokenizer(write("bpe.txt", text));
     const auto packed = load_clip_tokenizer(write_gzip("bpe.txt.gz", text));
-    const auto crlf = read_merges("#version: 0.2\r\nt h\r\nth e</w>\r\n", "memory");
+    const ClipTokenizer crlf(read_merges("#version: 0.2\r\nt h\r\nth e</w>\r\n", "memory"));
     EXPECT_EQ(plain.vocabulary_size(), 516U);
     EXPECT_EQ(plain.encode("the").ids[1], 513);
     EXPECT_EQ(packed.encode("the").ids, plain.encode("the").ids);
@@ -134,6 +134,17 @@ TEST_F(TokenizerFiles, WrongFilesGiveSentences) {
 TEST_F(TokenizerFiles, AGzipBombIsRefused) {
     EXPECT_NE(message(write_gzip("bomb.gz", std::string(size_t{70} << 20U, 'a'))).find("more than 64 MiB"),
               std::string::npos);
+}
+
+TEST_F(TokenizerFiles, ListsOfAModelFileGiveTheSameIds) {
+    const ClipVocabulary vocabulary = load_clip_vocabulary(kData + "own");
+    const ClipVocabulary again = ClipVocabulary::from_lists(vocabulary.to_lists());
+    EXPECT_EQ(again.merges, vocabulary.merges);
+    EXPECT_EQ(again.ids, vocabulary.ids);
+    ClipVocabulary own = ClipVocabulary::from_merges({{"t", "h"}, {"th", "e</w>"}});
+    EXPECT_TRUE(own.to_lists().tokens.empty());  // numbered as CLIP does: the merges say it all
+    own.ids["far"] = 2'000'000'000;
+    EXPECT_THROW(own.to_lists(), Error);
 }
 
 }  // namespace
