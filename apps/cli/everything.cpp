@@ -108,7 +108,7 @@ void run(const Options& options) {
     status.show("reading " + options.image);
     const Image image = read_image(options.image);
     status.show("loading " + options.model.path);
-    const std::shared_ptr<const Model> model = options.model.load();
+    const std::shared_ptr<const Model> model = options.model.load({.concepts = false, .clicks = true, .video = false});
     ImageSession session(model, options.model.threads);
     status.show("encoding the image");
     const MaskGeneration found =

@@ -1,6 +1,6 @@
 #include "command.h"
-#include "engine/model.h"
 #include "engine/model_registry.h"
+#include "engine/model_vocabulary.h"
 #include "util/error.h"
 #include "weights/weight_file.h"
 
@@ -50,13 +50,8 @@ void add_to(TypeTotal& total, const WeightTensor& tensor) {
     total.bytes += tensor.bytes;
 }
 
-bool has_tokenizer(const WeightFile& file) {
-    return file.side_path("tokenizer.json") || (file.side_path("vocab.json") && file.side_path("merges.txt")) ||
-           file.side_path("bpe_simple_vocab_16e6.txt.gz") || file.metadata().has("tokenizer.ggml.merges");
-}
-
-// What a user would trip over later: said here without loading the weights; --check loads them.
-void find_missing(Report& report, const Options& options) {
+// What a user would trip over later. Nothing is read but names and shapes.
+void find_missing(Report& report) {
     const WeightFile& file = *report.file;
     try {
         report.model = model_name(file);
@@ -64,20 +59,21 @@ void find_missing(Report& report, const Options& options) {
         report.missing.emplace_back(error.what());
         return;
     }
-    if (!has_tokenizer(file)) {
-        report.missing.emplace_back(
-            "no tokenizer beside the weights: phrases need tokenizer.json, or vocab.json with "
-            "merges.txt, or bpe_simple_vocab_16e6.txt.gz in that folder");
-    }
     for (const auto& tensor : file.tensors()) {
         if (tensor.type == WeightType::unsupported) {
             report.missing.push_back("tensor '" + tensor.name + "' has the type " + type_of(tensor) +
                                      ", which cannot be read");
         }
     }
-    if (!options.check) return;
     try {
-        Model::load({.path = options.path, .behaviour = "", .image_size = 0});
+        const NetworkPlan plan = plan_network(report.file, {});
+        const bool reads_text = std::any_of(plan.tensors.begin(), plan.tensors.end(), [](const std::string& name) {
+            return name.find(".token_embedding.") != std::string::npos;
+        });
+        if (reads_text && !has_vocabulary(file))
+            report.missing.emplace_back(
+                "no tokenizer beside the weights: phrases need tokenizer.json, or vocab.json with "
+                "merges.txt, or bpe_simple_vocab_16e6.txt.gz in that folder");
     } catch (const Error& error) {
         report.missing.emplace_back(error.what());
     }
@@ -90,7 +86,7 @@ Report examine(const Options& options) {
         add_to(report.types[type_of(tensor)], tensor);
         add_to(report.total, tensor);
     }
-    find_missing(report, options);
+    find_missing(report);
     return report;
 }
 
@@ -176,7 +172,7 @@ void print_text(const Report& report, const Options& options) {
         line("metadata", printable(key) + " = " + metadata_text(value));
     }
     for (const auto& sentence : report.missing) line("missing", printable(sentence));
-    if (report.missing.empty()) line("missing", options.check ? "nothing: the model loads" : "nothing seen");
+    if (report.missing.empty()) line("missing", "nothing: the model is complete");
     if (options.tensors) {
         std::cout << "\n";
         print_tensors(file);
@@ -219,7 +215,7 @@ void add_inspect(CLI::App& program, Action& chosen) {
     command->add_option("FILE", options->path, "A .gguf or .safetensors file, or a Hugging Face folder")->required();
     command->add_flag("--tensors", options->tensors, "List every tensor with its type, size and shape");
     command->add_flag("--json", options->json, "Print JSON");
-    command->add_flag("--check", options->check, "Load the model as well and say what is missing or mis-shaped");
+    command->add_flag("--check", options->check, "Fail when something is missing or mis-shaped");
     command->footer(
         "Examples:\n"
         "  sam3 inspect model.gguf\n"
@@ -229,6 +225,7 @@ void add_inspect(CLI::App& program, Action& chosen) {
         chosen = [options] {
             const Report report = examine(*options);
             options->json ? print_json(report, *options) : print_text(report, *options);
+            if (options->check && !report.missing.empty()) fail(options->path, ": the model is not complete");
         };
     });
 }

@@ -7,7 +7,8 @@ namespace sam3::cli {
 ModelOptions::ModelOptions() : threads(default_threads()) {}
 
 void ModelOptions::add_to(CLI::App& command) {
-    command.add_option("-m,--model", path, "Model: a Hugging Face folder, .safetensors or .gguf file")->required();
+    command.add_option("-m,--model", path, "Model: a .gguf file, a Hugging Face folder, .safetensors, .pt or .ggml")
+        ->required();
     command
         .add_option("--behaviour", behaviour,
                     "Whose rules to follow where the references differ: official or hf (default: the model's)")
@@ -19,8 +20,8 @@ void ModelOptions::add_to(CLI::App& command) {
     command.add_option("--threads", threads, "CPU threads")->check(CLI::Range(1, 1024))->capture_default_str();
 }
 
-std::shared_ptr<const Model> ModelOptions::load() const {
-    return Model::load({.path = path, .behaviour = behaviour, .image_size = image_size});
+std::shared_ptr<const Model> ModelOptions::load(const Parts& parts) const {
+    return Model::load({.path = path, .behaviour = behaviour, .image_size = image_size, .parts = parts});
 }
 
 }  // namespace sam3::cli

@@ -13,7 +13,7 @@ namespace sam3::cli {
 struct ModelOptions {
     ModelOptions();
     void add_to(CLI::App& command);
-    std::shared_ptr<const Model> load() const;
+    std::shared_ptr<const Model> load(const Parts& parts = {}) const;  // only what the job needs
 
     std::string path, behaviour;
     int64_t image_size = 0;  // 0: the model's own

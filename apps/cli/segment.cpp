@@ -260,7 +260,8 @@ void run(Options& options) {
         queries.push_back(std::move(object.query));
     }
     status.show("loading " + options.model.path);
-    const std::shared_ptr<const Model> model = options.model.load();
+    const std::shared_ptr<const Model> model = options.model.load(
+        {.concepts = has_concept(options), .clicks = !queries.empty() || options.multimask, .video = false});
     if (has_concept(options)) model->detector();
     if (!queries.empty() || options.multimask) model->interactive_head();
     const float threshold = options.threshold >= 0 ? options.threshold : model->behaviour().threshold;

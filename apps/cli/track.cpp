@@ -159,6 +159,10 @@ std::unique_ptr<Follower> make_follower(const Options& options, const std::share
     return follow_concepts(std::move(session), concepts, options.prompts);
 }
 
+std::shared_ptr<const Model> load_model(const Options& options) {
+    return options.model.load({.concepts = !options.texts.empty(), .clicks = true, .video = true});
+}
+
 TrackedObjects to_tracked(const VideoFrameResult& result, int width, int height) {
     TrackedObjects out{result.frame, width, height, {}};
     for (const VideoObject& object : result.objects)
@@ -304,7 +308,7 @@ void run_file(const Options& options, const std::set<std::string>& formats, Trac
         options.resume && !checkpoint && files.exist() && files.complete_lines() == static_cast<int64_t>(steps.size());
     if (!complete) {
         status.show("loading " + options.model.path);
-        const std::shared_ptr<const Model> model = options.model.load();
+        const std::shared_ptr<const Model> model = load_model(options);
         const std::unique_ptr<Follower> follower = make_follower(options, model, total);
         if (checkpoint) {
             follower->restore(files.session_path(checkpoint->position));
@@ -325,7 +329,7 @@ void run_file(const Options& options, const std::set<std::string>& formats, Trac
 // Frames that come once, of a number that is not known: the overlay is drawn on the way.
 void run_pipe(const Options& options, const std::set<std::string>& formats, TrackFiles& files, Status& status) {
     status.show("loading " + options.model.path);
-    const std::shared_ptr<const Model> model = options.model.load();
+    const std::shared_ptr<const Model> model = load_model(options);
     const std::unique_ptr<Follower> follower = make_follower(options, model, -1);
     const std::unique_ptr<FrameSource> frames = open_frames(options.video, frame_options(options));
     if (files.exist() && !options.overwrite)

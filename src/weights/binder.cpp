@@ -24,6 +24,11 @@ void append_list(std::string& text, const Items& items, std::string_view one, st
     if (items.size() > kListed) text += str("\n    and ", items.size() - kListed, " more");
 }
 
+// [64, 9 * 32] for [64, 32, 3, 3].
+bool is_flattened(const Shape& stored, const Shape& shape) {
+    return stored.rank() == 2 && shape.rank() > 2 && checked_numel(shape) == stored.numel() && stored[0] == shape[0];
+}
+
 void transpose(const float* source, int64_t rows, int64_t columns, float* destination) {
     for (int64_t r = 0; r < rows; ++r)
         for (int64_t c = 0; c < columns; ++c) destination[c * rows + r] = source[r * columns + c];
@@ -45,11 +50,7 @@ Tensor Scope::optional(std::string_view name, const Shape& shape) const {
 
 bool Scope::has(std::string_view name) const { return loader_->find(full_name(name)) != nullptr; }
 
-std::optional<Shape> Scope::shape_of(std::string_view name) const {
-    const WeightLoader::Entry* entry = loader_->find(full_name(name));
-    if (entry == nullptr || !entry->problem.empty()) return std::nullopt;
-    return entry->shape;
-}
+std::optional<Shape> Scope::shape_of(std::string_view name) const { return loader_->shape_of(full_name(name)); }
 
 WeightLoader::WeightLoader(std::shared_ptr<const WeightFile> file, const NameMap& names, Reading reading)
     : file_(std::move(file)), names_(names), reading_(reading) {
@@ -152,14 +153,15 @@ Tensor WeightLoader::load(const std::string& name, const Shape& shape, bool requ
         if (reported_.insert(name).second) unreadable_.push_back(str(name, " ", entry->problem));
         return zeros(name, shape);
     }
-    if (!(entry->shape == shape)) {
+    const bool flattened = names_.flattened && is_flattened(entry->shape, shape);
+    if (!(entry->shape == shape) && !flattened) {
         if (reported_.insert(name).second)
             misshaped_.push_back(str(name, ": expected ", to_string(shape), ", found ", to_string(entry->shape)));
         return zeros(name, shape);
     }
     if (reading_ == Reading::shapes) return zeros(name, shape);
     release_earlier(*entry);
-    return read(*entry);
+    return read(*entry).reshape(shape);
 }
 
 // Weights are packed right after they are bound, so what was handed out a while ago will hardly be read again; if it
@@ -177,11 +179,12 @@ void WeightLoader::release_earlier(const Entry& entry) {
     }
 }
 
+const uint8_t* WeightLoader::source_of(const Part& part) {
+    const int64_t blocks = part.first / block_size(part.tensor->type);
+    return part.tensor->data + blocks * block_bytes(part.tensor->type);
+}
+
 Tensor WeightLoader::read(const Entry& entry) const {
-    const auto source_of = [](const Part& part) {
-        const int64_t blocks = part.first / block_size(part.tensor->type);
-        return part.tensor->data + blocks * block_bytes(part.tensor->type);
-    };
     const Part& front = entry.parts.front();
     const bool is_aligned = reinterpret_cast<uintptr_t>(source_of(front)) % alignof(float) == 0;
     if (entry.parts.size() == 1 && !entry.transposed && front.tensor->type == WeightType::f32 && is_aligned)
@@ -218,6 +221,24 @@ std::vector<std::string> WeightLoader::used_names() const {
     for (const std::string& name : order_)
         if (entries_.at(name).used) names.push_back(name);
     return names;
+}
+
+std::optional<Shape> WeightLoader::shape_of(const std::string& name) {
+    const Entry* entry = find(name);
+    if (entry == nullptr || !entry->problem.empty()) return std::nullopt;
+    return entry->shape;
+}
+
+std::optional<WeightTensor> WeightLoader::stored(const std::string& name) {
+    const Entry* entry = find(name);
+    if (entry == nullptr || !entry->problem.empty() || entry->parts.size() != 1 || entry->transposed)
+        return std::nullopt;
+    const Part& part = entry->parts.front();
+    WeightTensor tensor = *part.tensor;
+    tensor.shape = part.shape;
+    tensor.data = source_of(part);
+    tensor.bytes = static_cast<size_t>(part.shape.numel() / block_size(tensor.type) * block_bytes(tensor.type));
+    return tensor;
 }
 
 std::string WeightLoader::describe_missing(const std::string& name, const Shape& shape) const {

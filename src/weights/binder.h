@@ -56,6 +56,9 @@ public:
     // Canonical names in the order of the file: all, and those that were asked for.
     const std::vector<std::string>& names() const { return order_; }
     std::vector<std::string> used_names() const;
+    // A canonical tensor as it lies in the file; empty when it is put together from several or turned.
+    std::optional<WeightTensor> stored(const std::string& name);
+    std::optional<Shape> shape_of(const std::string& name);  // canonical; empty when it cannot be read
 
     // Throws one Error that lists what was missing or did not fit; `what` names what was being loaded.
     void finish(std::string_view what) const { report(what, nullptr); }
@@ -84,6 +87,7 @@ private:
     Entry* find(const std::string& name);
     Tensor load(const std::string& name, const Shape& shape, bool required);
     void release_earlier(const Entry& entry);
+    static const uint8_t* source_of(const Part& part);
     Tensor read(const Entry& entry) const;
     Tensor zeros(const std::string& name, const Shape& shape) const;
     std::string describe_missing(const std::string& name, const Shape& shape) const;

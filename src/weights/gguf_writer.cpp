@@ -127,6 +127,8 @@ void GgufWriter::begin() {
     for (const auto& [key, value] : metadata_.entries()) {
         header.text(key);
         header.value(value);
+        if (const auto* text = std::get_if<std::string>(&value))
+            texts_[key] = {header.bytes().size() - text->size(), text->size()};
     }
     for (const Declared& tensor : tensors_) {
         header.text(tensor.name);
@@ -160,21 +162,38 @@ void GgufWriter::write_f32(const float* values, size_t count) {
     if (static_cast<int64_t>(count) != tensor.shape.numel())
         fail("the tensor ", quote_name(tensor.name), " was declared as ", to_string(tensor.shape), ", found ", count,
              " values");
-    constexpr size_t kChunk = size_t{1} << 18;  // values; a whole number of any blocks
+    constexpr size_t kPiece = size_t{1} << 16;  // values of a thread's turn; a whole number of any blocks
+    constexpr size_t kChunk = 64 * kPiece;      // values between two writes
     std::vector<uint8_t> encoded;
     for (size_t start = 0; start < count; start += kChunk) {
-        const size_t length = std::min(kChunk, count - start);
-        const auto blocks = static_cast<int64_t>(length) / block_size(tensor.type);
-        encoded.resize(static_cast<size_t>(blocks * block_bytes(tensor.type)));
-        try {
-            encode_from_f32(tensor.type, values + start, static_cast<int64_t>(length), encoded.data());
-        } catch (const Error& error) {
-            fail("the tensor ", quote_name(tensor.name), ": ", error.what());
+        const auto length = static_cast<int64_t>(std::min(kChunk, count - start));
+        encoded.resize(static_cast<size_t>(length / block_size(tensor.type) * block_bytes(tensor.type)));
+        std::string problem;
+#pragma omp parallel for schedule(dynamic)
+        for (int64_t at = 0; at < length; at += static_cast<int64_t>(kPiece)) {
+            const int64_t piece = std::min(length - at, static_cast<int64_t>(kPiece));
+            uint8_t* place = encoded.data() + at / block_size(tensor.type) * block_bytes(tensor.type);
+            try {
+                encode_from_f32(tensor.type, values + start + at, piece, place);
+            } catch (const Error& error) {
+#pragma omp critical
+                problem = error.what();
+            }
         }
+        if (!problem.empty()) fail("the tensor ", quote_name(tensor.name), ": ", problem);
         put(encoded.data(), encoded.size());
     }
     pad();
     ++done_;
+}
+
+void GgufWriter::replace_text(const std::string& key, const std::string& text) {
+    if (!begun_) begin();
+    const auto found = texts_.find(key);
+    if (found == texts_.end() || found->second.second != text.size())
+        fail("the metadata key ", quote_name(key), " was not set to a text of ", text.size(), " bytes");
+    const ssize_t count = ::pwrite(file_, text.data(), text.size(), static_cast<off_t>(found->second.first));
+    if (count != static_cast<ssize_t>(text.size())) fail("cannot write ", path_, ": ", std::strerror(errno));
 }
 
 void GgufWriter::finish() {

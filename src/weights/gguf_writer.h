@@ -6,7 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 namespace sam3 {
@@ -27,6 +29,9 @@ public:
     // The next declared tensor: its bytes as they are, or f32 values to be encoded into the declared type.
     void write_bytes(const uint8_t* data, size_t bytes);
     void write_f32(const float* values, size_t count);
+
+    // Fills in a text that was not known when the header was written: as long as the one that was set.
+    void replace_text(const std::string& key, const std::string& text);
 
     void finish();
 
@@ -50,9 +55,10 @@ private:
     Metadata metadata_;
     std::vector<Declared> tensors_;
     std::unordered_set<std::string> names_;
-    uint64_t data_bytes_ = 0;  // of the declared tensors, padded
-    uint64_t written_ = 0;     // bytes of the file
-    size_t done_ = 0;          // tensors written
+    std::unordered_map<std::string, std::pair<uint64_t, size_t>> texts_;  // key -> place in the file, length
+    uint64_t data_bytes_ = 0;                                             // of the declared tensors, padded
+    uint64_t written_ = 0;                                                // bytes of the file
+    size_t done_ = 0;                                                     // tensors written
     bool begun_ = false;
 };
 

@@ -55,6 +55,7 @@ struct NameMap {
     std::vector<std::string_view> transposed;  // patterns of matrices stored the other way round
     // On canonical names:
     std::vector<AliasRule> aliases;
+    bool flattened = false;  // dimensions behind the first may be stored as one, as blocks need long rows
 };
 
 // What one tensor of a file contributes to one canonical tensor.

@@ -1,6 +1,7 @@
 #include "weights/name_maps_sam1.h"
 
 #include "util/error.h"
+#include "weights/name_maps_gguf.h"
 #include "weights/quote_name.h"
 #include "weights/weight_file.h"
 
@@ -13,6 +14,7 @@ const NameMap* find_name_map(const WeightFile& file) {
     // enough.
     if (file.find("vision_encoder.layers.0.attn.rel_pos_h") != nullptr) return &sam1_hf_names();
     if (file.find("image_encoder.blocks.0.attn.rel_pos_h") != nullptr) return &sam1_official_names();
+    if (file.find("vision.layers.0.attn.rel_pos_h") != nullptr) return &sam1_gguf_names();
     return nullptr;
 }
 

@@ -1,5 +1,6 @@
 #include "util/error.h"
 #include "weights/name_maps.h"
+#include "weights/name_maps_gguf.h"
 #include "weights/quote_name.h"
 #include "weights/weight_file.h"
 
@@ -325,6 +326,7 @@ const NameMap& sam3_official_names() {
 }
 
 const NameMap& sam3_name_map(const WeightFile& file) {
+    if (is_own_gguf(file)) return sam3_gguf_names();
     if (any_name_starts_with(file, {"detector_model.", "tracker_model.", "vision_encoder.", "detr_encoder."}))
         return sam3_hf_names();
     if (any_name_starts_with(file,

@@ -47,6 +47,7 @@ public:
     const Metadata& metadata() const { return contents_.metadata; }
     const std::vector<WeightTensor>& tensors() const { return contents_.tensors; }
     const WeightTensor* find(std::string_view name) const;  // null: not there
+    const std::vector<std::shared_ptr<const MappedFile>>& mappings() const { return contents_.mappings; }
 
     // Files beside the weights of a safetensors file or Hugging Face folder: config.json, processor_config.json,
     // preprocessor_config.json, tokenizer.json, vocab.json, merges.txt, tokenizer_config.json. Empty when absent.

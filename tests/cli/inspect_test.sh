@@ -60,7 +60,9 @@ test_wrong_files_give_a_sentence() {
 
 test_check_says_that_a_strange_file_is_no_model() {
     safetensors model.safetensors "$two_tensors" 32
-    run 0 inspect model.safetensors --check
+    run 0 inspect model.safetensors
+    run 1 inspect model.safetensors --check
+    has stderr "not complete"
     has stdout "missing"
     has stdout "not recognised"
     grep -qE "^missing +model\.safetensors: " stdout || fail "no sentence about the file"
