@@ -2,6 +2,7 @@
 #include "engine/model.h"
 #include "engine/model_registry.h"
 #include "util/error.h"
+#include "weights/name_map.h"
 #include "weights/weight_file.h"
 
 #include <algorithm>
@@ -58,8 +59,10 @@ bool has_tokenizer(const WeightFile& file) {
 // What a user would trip over later: said here without loading the weights; --check loads them.
 void find_missing(Report& report, const Options& options) {
     const WeightFile& file = *report.file;
+    const NameMap* names = nullptr;
     try {
-        report.model = model_name(file);
+        names = &name_map_of(file);
+        report.model = names->name;
     } catch (const Error& error) {
         report.missing.emplace_back(error.what());
         return;
@@ -70,7 +73,8 @@ void find_missing(Report& report, const Options& options) {
             "merges.txt, or bpe_simple_vocab_16e6.txt.gz in that folder");
     }
     for (const auto& tensor : file.tensors()) {
-        if (tensor.type == WeightType::unsupported) {
+        // Meta's files hold complex rotary tables that nothing asks for.
+        if (tensor.type == WeightType::unsupported && !map_name(*names, tensor.name).empty()) {
             report.missing.push_back("tensor '" + tensor.name + "' has the type " + type_of(tensor) +
                                      ", which cannot be read");
         }
@@ -216,14 +220,15 @@ void print_json(const Report& report, const Options& options) {
 void add_inspect(CLI::App& program, Action& chosen) {
     CLI::App* command = program.add_subcommand("inspect", "Show what a weight file holds");
     const auto options = std::make_shared<Options>();
-    command->add_option("FILE", options->path, "A .gguf or .safetensors file, or a Hugging Face folder")->required();
+    command->add_option("FILE", options->path, "A .pt, .pth, .safetensors or .gguf file, or a Hugging Face folder")
+        ->required();
     command->add_flag("--tensors", options->tensors, "List every tensor with its type, size and shape");
     command->add_flag("--json", options->json, "Print JSON");
     command->add_flag("--check", options->check, "Load the model as well and say what is missing or mis-shaped");
     command->footer(
         "Examples:\n"
         "  sam3 inspect model.gguf\n"
-        "  sam3 inspect model.safetensors --tensors | less\n"
+        "  sam3 inspect sam3.pt --tensors | less\n"
         "  sam3 inspect sam3/ --json --check");
     command->callback([options, &chosen] {
         chosen = [options] {

@@ -4,6 +4,7 @@
 #include "models/sam3_config.h"
 #include "models/video_config.h"
 #include "nn/module.h"
+#include "weights/name_map.h"
 #include "weights/weight_file.h"
 
 #include <memory>
@@ -25,7 +26,7 @@ struct NetworkOptions {
 };
 
 // The one place that knows which families and name styles exist.
-std::string model_name(const WeightFile& file);  // fails with what was looked for
+const NameMap& name_map_of(const WeightFile& file);  // fails with what was looked for
 LoadedNetwork load_network(const std::shared_ptr<const WeightFile>& file, const nn::LoadContext& context,
                            const NetworkOptions& options);
 
