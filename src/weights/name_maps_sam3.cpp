@@ -299,7 +299,7 @@ const NameMap& sam3_hf_names() {
         .splits = {},
         .stacks = {},
         .skips = {},
-        .transposed = {},
+        .layouts = {},
         .aliases = tied_weights(),
     };
     return map;
@@ -318,7 +318,7 @@ const NameMap& sam3_official_names() {
                     "tracker_model.prompt_encoder.point_embed.weight", 4}},
         // The first position belonged to a class token, which SAM 3 does not have.
         .skips = {{"detector_model.vision_encoder.backbone.embeddings.position_embeddings", 1, 1}},
-        .transposed = {"detector_model.text_encoder.text_projection.weight"},
+        .layouts = {{"detector_model.text_encoder.text_projection.weight", {"ab", "ba"}}},
         .aliases = tied_weights(),
     };
     return map;
