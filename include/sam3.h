@@ -81,7 +81,7 @@ struct sam3_result {
 };
 
 struct sam3_params {
-    std::string model_path;  // a Hugging Face folder, .pt, .safetensors or .gguf file; recognised by content
+    std::string model_path;  // a Hugging Face folder, .pt, .safetensors, .gguf or .ggml file, by content
     int n_threads = 4;       // CPU threads; never changes a result
     bool use_gpu = true;     // use a GPU where this build and the machine have one
     int seed = 42;           // kept for compatibility; nothing here is random

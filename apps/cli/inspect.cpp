@@ -220,7 +220,8 @@ void print_json(const Report& report, const Options& options) {
 void add_inspect(CLI::App& program, Action& chosen) {
     CLI::App* command = program.add_subcommand("inspect", "Show what a weight file holds");
     const auto options = std::make_shared<Options>();
-    command->add_option("FILE", options->path, "A .pt, .pth, .safetensors or .gguf file, or a Hugging Face folder")
+    command
+        ->add_option("FILE", options->path, "A .pt, .pth, .safetensors, .gguf or .ggml file, or a Hugging Face folder")
         ->required();
     command->add_flag("--tensors", options->tensors, "List every tensor with its type, size and shape");
     command->add_flag("--json", options->json, "Print JSON");

@@ -7,7 +7,8 @@ namespace sam3::cli {
 ModelOptions::ModelOptions() : threads(default_threads()) {}
 
 void ModelOptions::add_to(CLI::App& command) {
-    command.add_option("-m,--model", path, "Model: a Hugging Face folder, .pt, .safetensors or .gguf file")->required();
+    command.add_option("-m,--model", path, "Model: a Hugging Face folder, .pt, .safetensors, .gguf or .ggml file")
+        ->required();
     command
         .add_option("--behaviour", behaviour,
                     "Whose rules to follow where the references differ: official or hf (default: the model's)")

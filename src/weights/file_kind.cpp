@@ -35,7 +35,6 @@ constexpr std::array kSignatures{
     Signature{"\x80\x03"sv, "a Python pickle", kSaveAgain},
     Signature{"\x80\x04"sv, "a Python pickle", kSaveAgain},
     Signature{"\x80\x05"sv, "a Python pickle", kSaveAgain},
-    Signature{"3mas"sv, "a SAM 3 .ggml file", kNotYet},
     Signature{"2mas"sv, "a SAM 2 or EdgeTAM .ggml file", kNotYet},
     Signature{"lmgg"sv, "a SAM 1 .ggml file", kNotYet},
     Signature{"SAM3"sv, "a .sam3 file", kNotYet},
@@ -64,7 +63,8 @@ bool starts_with_ignoring_case(std::string_view text, std::string_view prefix) {
 }
 
 std::string sentence(const std::string& path, size_t size, std::string_view found, std::string_view advice) {
-    return str(path, ": expected safetensors, PyTorch or GGUF weights, found ", found, " (", size, " bytes): ", advice);
+    return str(path, ": expected PyTorch, safetensors, GGUF or SAM 3 .ggml weights, found ", found, " (", size,
+               " bytes): ", advice);
 }
 
 }  // namespace
@@ -72,6 +72,7 @@ std::string sentence(const std::string& path, size_t size, std::string_view foun
 FileKind identify_weights(const uint8_t* data, size_t size) {
     if (size >= 4 && std::memcmp(data, "GGUF", 4) == 0) return FileKind::gguf;
     if (size >= 4 && std::memcmp(data, "PK\x03\x04", 4) == 0) return FileKind::torch;
+    if (size >= 4 && std::memcmp(data, "3mas", 4) == 0) return FileKind::ggml;
     if (size < 9 || data[8] != '{') return FileKind::other;
     uint64_t header = 0;
     std::memcpy(&header, data, sizeof header);

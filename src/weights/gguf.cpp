@@ -3,9 +3,9 @@
 #include "util/checked.h"
 #include "util/error.h"
 #include "weights/byte_cursor.h"
+#include "weights/ggml_type.h"
 #include "weights/quote_name.h"
 
-#include <algorithm>
 #include <array>
 #include <cstring>
 #include <type_traits>
@@ -18,28 +18,6 @@ namespace {
 constexpr uint64_t kMaxMetadataArrayBytes = uint64_t{256} << 20;
 constexpr int kMaxArrayNesting = 4;
 constexpr uint32_t kMaxAlignment = 1U << 20;
-
-struct GgmlType {
-    uint32_t number;
-    std::string_view name;
-    WeightType type;
-};
-constexpr std::array<GgmlType, 16> kTypes{{{0, "F32", WeightType::f32},
-                                           {1, "F16", WeightType::f16},
-                                           {2, "Q4_0", WeightType::q4_0},
-                                           {3, "Q4_1", WeightType::q4_1},
-                                           {6, "Q5_0", WeightType::q5_0},
-                                           {7, "Q5_1", WeightType::q5_1},
-                                           {8, "Q8_0", WeightType::q8_0},
-                                           {12, "Q4_K", WeightType::q4_k},
-                                           {13, "Q5_K", WeightType::q5_k},
-                                           {14, "Q6_K", WeightType::q6_k},
-                                           {24, "I8", WeightType::i8},
-                                           {25, "I16", WeightType::i16},
-                                           {26, "I32", WeightType::i32},
-                                           {27, "I64", WeightType::i64},
-                                           {28, "F64", WeightType::f64},
-                                           {30, "BF16", WeightType::bf16}}};
 
 std::string read_string(ByteCursor& cursor) { return std::string(cursor.take_text(cursor.read<uint64_t>())); }
 
@@ -170,10 +148,9 @@ TensorInfo read_tensor_info(ByteCursor& cursor) {
     if (!checked_numel(tensor.shape)) fail(who, " has an impossible shape ", to_string(tensor.shape));
 
     const uint32_t number = cursor.read<uint32_t>();
-    const auto* known =
-        std::find_if(kTypes.begin(), kTypes.end(), [number](const GgmlType& type) { return type.number == number; });
-    tensor.type = known == kTypes.end() ? WeightType::unsupported : known->type;
-    tensor.type_name = known == kTypes.end() ? str("ggml type ", number) : std::string(known->name);
+    const GgmlType* known = find_ggml_type(number);
+    tensor.type = known == nullptr ? WeightType::unsupported : known->type;
+    tensor.type_name = known == nullptr ? str("ggml type ", number) : std::string(known->name);
     if (tensor.type != WeightType::unsupported) {
         const std::optional<uint64_t> bytes = checked_bytes(tensor.type, tensor.shape);
         if (!bytes)
@@ -188,8 +165,7 @@ TensorInfo read_tensor_info(ByteCursor& cursor) {
 }  // namespace
 
 uint32_t gguf_type_number(WeightType type) {
-    for (const GgmlType& known : kTypes)
-        if (known.type == type) return known.number;
+    if (const GgmlType* known = find_ggml_type(type)) return known->number;
     fail("GGUF has no tensor type for ", name_of(type));
 }
 

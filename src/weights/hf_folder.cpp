@@ -26,7 +26,9 @@ WeightFileContents open_part(const fs::path& path) {
     switch (identify_weights(file->data(), file->size())) {
         case FileKind::safetensors: return open_safetensors(std::move(file));
         case FileKind::torch: return open_torch_file(std::move(file));
-        case FileKind::gguf: fail(path.string(), " is a GGUF file inside a Hugging Face folder: give the file itself");
+        case FileKind::gguf:
+        case FileKind::ggml:
+            fail(path.string(), " is a GGUF or .ggml file in a Hugging Face folder: give the file itself");
         case FileKind::other: break;
     }
     fail(describe_foreign_file(file->data(), file->size(), path.string()));

@@ -330,6 +330,7 @@ const NameMap& sam3_name_map(const WeightFile& file) {
     if (any_name_starts_with(file,
                              {"detector.", "tracker.", "sam3_model.", "sam2_predictor.", "backbone.vision_backbone."}))
         return sam3_official_names();
+    if (any_name_starts_with(file, {"vit.blocks.", "sam_dec."})) return sam3_ggml_names();
     fail(file.path(), ": expected a SAM 3 model, found other tensor names",
          file.tensors().empty() ? std::string(" (none at all)")
                                 : str(", such as ", quote_name(file.tensors().front().name)));

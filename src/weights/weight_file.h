@@ -26,7 +26,7 @@ struct WeightTensor {
 
 // What a reader of one format hands over.
 struct WeightFileContents {
-    std::string format;  // "safetensors", "GGUF", "PyTorch file", "Hugging Face folder"
+    std::string format;  // "safetensors", "GGUF", "PyTorch file", "ggml", "Hugging Face folder"
     std::string path;
     Metadata metadata;
     std::vector<WeightTensor> tensors;                                // unique names
@@ -49,7 +49,7 @@ public:
     const std::vector<WeightTensor>& tensors() const { return contents_.tensors; }
     const WeightTensor* find(std::string_view name) const;  // null: not there
 
-    // Files beside the weights of a safetensors or PyTorch file or in a Hugging Face folder: config.json,
+    // Files beside the weights of a safetensors, PyTorch or .ggml file or in a Hugging Face folder: config.json,
     // processor_config.json, preprocessor_config.json, tokenizer.json, vocab.json, merges.txt, tokenizer_config.json.
     // Empty when absent.
     std::optional<std::string> side_path(std::string_view name) const;
@@ -63,7 +63,7 @@ private:
     std::unordered_map<std::string_view, size_t> index_;  // keys point into contents_.tensors
 };
 
-// Opens a safetensors, PyTorch or GGUF file or a Hugging Face folder; the kind is recognised by content, never by name.
+// Opens a safetensors, PyTorch, GGUF or .ggml file or a Hugging Face folder; the kind is recognised by content.
 // Anything else fails with a sentence that says what was found and what to try.
 std::shared_ptr<const WeightFile> open_weight_file(const std::string& path);
 

@@ -1,6 +1,7 @@
 // The same network from files of different kinds.
 #include "engine/image_session.h"
 #include "support/goldens.h"
+#include "tests/weights/ggml_sam3.h"
 #include "tests/weights/official_sam3.h"
 
 namespace sam3::test {
@@ -59,6 +60,14 @@ void expect_same_clicks(const std::string& path, const std::string& original) {
 TEST(WeightFormats, MetasSam3FileSegmentsAsTheHuggingFaceFolderDoes) {
     const TemporaryFolder folder;
     const std::string path = folder.write("sam3.pt", official_sam3());
+    copy_side_files("sam3-a", folder);
+    expect_same_answers(path, data_path("models/sam3-a"));
+    expect_same_clicks(path, data_path("models/sam3-a"));
+}
+
+TEST(WeightFormats, AGgmlFileSegmentsAsTheHuggingFaceFolderDoes) {
+    const TemporaryFolder folder;
+    const std::string path = folder.write("sam3.ggml", ggml_sam3());
     copy_side_files("sam3-a", folder);
     expect_same_answers(path, data_path("models/sam3-a"));
     expect_same_clicks(path, data_path("models/sam3-a"));
