@@ -41,9 +41,9 @@ inline void use(WeightFileContents contents) {
     const auto file = std::make_shared<const WeightFile>(std::move(contents));
     decode_everything(*file);
     // One map for an input keeps the fuzzer fast.
-    const NameMap* const maps[] = {&sam3_official_names(), &identity_name_map(), &sam3_hf_names()};
+    const NameMap* const maps[] = {&sam3_official_names(), &identity_name_map(), &sam3_hf_names(), &sam3_ggml_names()};
     try {
-        bind_everything(file, *maps[file->tensors().size() % 3]);
+        bind_everything(file, *maps[file->tensors().size() % 4]);
     } catch (const Error&) {  // a wrong file: said in a sentence
     }
 }

@@ -1,7 +1,7 @@
 // sam3.h - Segment Anything in C++: images in, instances out.
 //
 //     sam3_params params;
-//     params.model_path = "sam3.gguf";                       // or a Hugging Face folder, or a .safetensors file
+//     params.model_path = "sam3.gguf";                       // or sam3.pt, a .safetensors file, a Hugging Face folder
 //     auto model = sam3_load_model(params);
 //     if (!model) { std::fprintf(stderr, "%s\n", sam3_last_error()); return 1; }
 //     auto state = sam3_create_state(*model, params);
@@ -81,7 +81,7 @@ struct sam3_result {
 };
 
 struct sam3_params {
-    std::string model_path;  // a Hugging Face folder, .safetensors or .gguf file; recognised by content
+    std::string model_path;  // a Hugging Face folder, .pt, .safetensors, .gguf or .ggml file, by content
     int n_threads = 4;       // CPU threads; never changes a result
     bool use_gpu = true;     // use a GPU where this build and the machine have one
     int seed = 42;           // kept for compatibility; nothing here is random

@@ -1,13 +1,16 @@
 #include "command.h"
 #include "engine/model_registry.h"
 #include "engine/model_vocabulary.h"
+#include "inspect_diff.h"
+#include "metadata_text.h"
 #include "util/error.h"
+#include "weights/metadata_json.h"
+#include "weights/name_map.h"
 #include "weights/weight_file.h"
 
 #include <algorithm>
 #include <iomanip>
 #include <iostream>
-#include <limits>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -17,11 +20,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kShownItems = 8;   // of an array in the metadata
-constexpr size_t kShownText = 100;  // characters of a text in the metadata
-
 struct Options {
-    std::string path;
+    std::string path, other;
     bool json = false;
     bool tensors = false;
     bool check = false;
@@ -53,14 +53,17 @@ void add_to(TypeTotal& total, const WeightTensor& tensor) {
 // What a user would trip over later. Nothing is read but names and shapes.
 void find_missing(Report& report) {
     const WeightFile& file = *report.file;
+    const NameMap* names = nullptr;
     try {
-        report.model = model_name(file);
+        names = &name_map_of(file);
+        report.model = names->name;
     } catch (const Error& error) {
         report.missing.emplace_back(error.what());
         return;
     }
     for (const auto& tensor : file.tensors()) {
-        if (tensor.type == WeightType::unsupported) {
+        // Meta's files hold complex rotary tables that nothing asks for.
+        if (tensor.type == WeightType::unsupported && !map_name(*names, tensor.name).empty()) {
             report.missing.push_back("tensor '" + tensor.name + "' has the type " + type_of(tensor) +
                                      ", which cannot be read");
         }
@@ -88,51 +91,6 @@ Report examine(const Options& options) {
     }
     find_missing(report);
     return report;
-}
-
-Json to_json(const MetadataArray& array, size_t limit) {
-    return std::visit(
-        [&](const auto& items) {
-            Json out = Json::array();
-            for (size_t i = 0; i < items.size() && i < limit; ++i) {
-                using Item = typename std::decay_t<decltype(items)>::value_type;
-                if constexpr (std::is_same_v<Item, MetadataArray>) {
-                    out.push_back("array of " + std::to_string(items[i].size()));  // nested: only named
-                } else {
-                    out.push_back(static_cast<Item>(items[i]));
-                }
-            }
-            return out;
-        },
-        array.items);
-}
-
-Json to_json(const MetadataValue& value, size_t limit) {
-    return std::visit(
-        [&](const auto& held) -> Json {
-            if constexpr (std::is_same_v<std::decay_t<decltype(held)>, MetadataArray>) {
-                return to_json(held, limit);
-            } else {
-                return held;
-            }
-        },
-        value);
-}
-
-std::string dump(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
-
-std::string metadata_text(const MetadataValue& value) {
-    if (const auto* text = std::get_if<std::string>(&value)) {
-        if (text->size() <= kShownText) return printable(*text);
-        return printable(text->substr(0, kShownText)) + "... (" + pretty_size(text->size()) + ")";
-    }
-    const auto* array = std::get_if<MetadataArray>(&value);
-    std::string out = printable(dump(to_json(value, kShownItems)));
-    if (array != nullptr && array->size() > kShownItems) {
-        out.back() = ',';
-        out += " ...] (" + pretty_count(array->size()) + ")";
-    }
-    return out;
 }
 
 std::string shape_text(const Shape& shape) {
@@ -193,7 +151,7 @@ void print_json(const Report& report, const Options& options) {
     }
     out["metadata"] = Json::object();
     for (const auto& [key, value] : file.metadata().entries()) {
-        out["metadata"][key] = to_json(value, std::numeric_limits<size_t>::max());
+        out["metadata"][key] = to_json(value);
     }
     out["missing"] = report.missing;
     if (options.tensors) {
@@ -212,17 +170,22 @@ void print_json(const Report& report, const Options& options) {
 void add_inspect(CLI::App& program, Action& chosen) {
     CLI::App* command = program.add_subcommand("inspect", "Show what a weight file holds");
     const auto options = std::make_shared<Options>();
-    command->add_option("FILE", options->path, "A .gguf or .safetensors file, or a Hugging Face folder")->required();
+    command
+        ->add_option("FILE", options->path, "A .pt, .pth, .safetensors, .gguf or .ggml file, or a Hugging Face folder")
+        ->required();
     command->add_flag("--tensors", options->tensors, "List every tensor with its type, size and shape");
+    command->add_option("--diff", options->other, "Compare with this file: metadata, tensors, values");
     command->add_flag("--json", options->json, "Print JSON");
     command->add_flag("--check", options->check, "Fail when something is missing or mis-shaped");
     command->footer(
         "Examples:\n"
         "  sam3 inspect model.gguf\n"
-        "  sam3 inspect model.safetensors --tensors | less\n"
-        "  sam3 inspect sam3/ --json --check");
+        "  sam3 inspect sam3.pt --tensors | less\n"
+        "  sam3 inspect sam3/ --json --check\n"
+        "  sam3 inspect sam3-f16.gguf --diff sam3-q8_0.gguf");
     command->callback([options, &chosen] {
         chosen = [options] {
+            if (!options->other.empty()) return print_difference(options->path, options->other, options->json);
             const Report report = examine(*options);
             options->json ? print_json(report, *options) : print_text(report, *options);
             if (options->check && !report.missing.empty()) fail(options->path, ": the model is not complete");

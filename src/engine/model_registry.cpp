@@ -91,9 +91,7 @@ std::unique_ptr<ImageModel> bind_sam1(const nn::LoadContext& context, WeightLoad
 
 }  // namespace
 
-std::string model_name(const WeightFile& file) {
-    return std::string(is_sam1(file) ? sam1_name_map(file).name : sam3_name_map(file).name);
-}
+const NameMap& name_map_of(const WeightFile& file) { return is_sam1(file) ? sam1_name_map(file) : sam3_name_map(file); }
 
 LoadedNetwork load_network(const std::shared_ptr<const WeightFile>& file, const nn::LoadContext& context,
                            const NetworkOptions& options) {

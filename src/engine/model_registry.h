@@ -4,6 +4,7 @@
 #include "models/sam3_config.h"
 #include "models/video_config.h"
 #include "nn/module.h"
+#include "weights/name_map.h"
 #include "weights/weight_file.h"
 
 #include <nlohmann/json_fwd.hpp>
@@ -46,7 +47,7 @@ struct NetworkPlan {
 
 // The one place that knows which families and name styles exist. All fail with a sentence when a file is none of them;
 // the last two also with everything that is missing or mis-shaped.
-std::string model_name(const WeightFile& file);
+const NameMap& name_map_of(const WeightFile& file);
 LoadedNetwork load_network(const std::shared_ptr<const WeightFile>& file, const nn::LoadContext& context,
                            const NetworkOptions& options);
 NetworkPlan plan_network(const std::shared_ptr<const WeightFile>& file, const NetworkOptions& options);

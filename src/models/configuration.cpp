@@ -1,6 +1,7 @@
 #include "models/configuration.h"
 
 #include "util/error.h"
+#include "weights/metadata_json.h"
 #include "weights/quote_name.h"
 
 #include <algorithm>
@@ -71,29 +72,6 @@ void flatten(const Json& json, const std::string& prefix, Metadata& metadata) {
     }
 }
 
-Json list_to_json(const MetadataArray& array) {
-    return std::visit(
-        [](const auto& items) {
-            Json list = Json::array();
-            using Item = typename std::decay_t<decltype(items)>::value_type;
-            if constexpr (!std::is_same_v<Item, MetadataArray>)
-                for (const auto& item : items) list.push_back(static_cast<Item>(item));
-            return list;
-        },
-        array.items);
-}
-
-Json value_to_json(const MetadataValue& value) {
-    return std::visit(
-        [](const auto& held) -> Json {
-            if constexpr (std::is_same_v<std::decay_t<decltype(held)>, MetadataArray>)
-                return list_to_json(held);
-            else
-                return held;
-        },
-        value);
-}
-
 // The object that a key's last component belongs into.
 Json& section_of(Json& root, std::string_view path, std::string& last, const std::string& where) {
     Json* section = &root;
@@ -135,7 +113,7 @@ Json configuration_from_metadata(const Metadata& metadata, const std::string& ar
         std::string last;
         Json& section = section_of(json, std::string_view(key).substr(prefix.size()), last, where);
         if (section.contains(last)) fail(where, ": the metadata key ", quote_name(key), " is a field and a section");
-        section[last] = value_to_json(value);
+        section[last] = to_json(value);
     }
     for (const Architecture& known : kArchitectures)
         if (architecture == known.name) json["model_type"] = known.model_type;

@@ -18,7 +18,7 @@ constexpr float kPointerTemperature = 10000.0F;
 void encode_distance(float distance, int64_t channels, float* out) {
     const int64_t half = channels / 2;
     for (int64_t i = 0; i < half; ++i) {
-        const float divisor = std::pow(kPointerTemperature, static_cast<float>(2 * (i / 2)) / static_cast<float>(half));
+        const float divisor = std::pow(kPointerTemperature, static_cast<float>(i - i % 2) / static_cast<float>(half));
         out[i] = std::sin(distance / divisor);
         out[half + i] = std::cos(distance / divisor);
     }

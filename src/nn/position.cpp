@@ -42,7 +42,7 @@ constexpr float kTwoPi = 2.0F * std::numbers::pi_v<float>;
 std::vector<float> sine_divisors(int64_t size, float temperature) {
     std::vector<float> divisors;
     for (int64_t i = 0; i < size; ++i)
-        divisors.push_back(std::pow(temperature, static_cast<float>(2 * (i / 2)) / static_cast<float>(size)));
+        divisors.push_back(std::pow(temperature, static_cast<float>(i - i % 2) / static_cast<float>(size)));
     return divisors;
 }
 
@@ -77,7 +77,8 @@ Tensor sine_position_table(int64_t height, int64_t width, int64_t channels, floa
 
 Tensor tile_positions(const Tensor& embedding, int64_t height, int64_t width) {
     const int64_t channels = embedding.dim(-1);
-    const auto side = static_cast<int64_t>(std::lround(std::sqrt(static_cast<double>(embedding.numel() / channels))));
+    const int64_t cells = embedding.numel() / channels;
+    const auto side = static_cast<int64_t>(std::lround(std::sqrt(static_cast<double>(cells))));
     if (side * side * channels != embedding.numel())
         fail("the position embedding ", to_string(embedding.shape()), " is not a square grid");
     Tensor out = Tensor::host({height, width, channels});

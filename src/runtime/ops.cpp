@@ -245,9 +245,8 @@ Tensor Ops::conv2d(const Tensor& x, const PackedConv2d& weights, Activation acti
     if (residual)
         require(residual.shape() == out.shape(), "conv2d", "residual and result differ: " + shapes(residual, out));
     if (out.numel() == 0) return out;
-    const double flops =
-        2.0 * static_cast<double>(out.numel()) *
-        static_cast<double>(weights.in_channels / weights.groups * weights.kernel_h * weights.kernel_w);
+    const int64_t taps = weights.in_channels / weights.groups * weights.kernel_h * weights.kernel_w;
+    const double flops = 2.0 * static_cast<double>(out.numel()) * static_cast<double>(taps);
     run("conv2d", device_.kernels().conv2d,
         Conv2dArgs{contiguous(x), &weights, activation, residual ? contiguous(residual) : Tensor(), out}, out, flops);
     return out;

@@ -46,7 +46,7 @@ void append_rows(std::string& text, const char* title, const Entries& entries) {
     if (entries.empty()) return;
     size_t width = 20;
     for (const auto& [name, entry] : entries) width = std::max(width, name.size());
-    const auto pad = [width](std::string name) { return name + std::string(width - name.size(), ' '); };
+    const auto pad = [width](const std::string& name) { return name + std::string(width - name.size(), ' '); };
 
     text += pad(title) + "      calls          ms   share   GFLOP/s\n";
     const double total = total_seconds(entries);

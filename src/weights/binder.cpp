@@ -29,11 +29,6 @@ bool is_flattened(const Shape& stored, const Shape& shape) {
     return stored.rank() == 2 && shape.rank() > 2 && checked_numel(shape) == stored.numel() && stored[0] == shape[0];
 }
 
-void transpose(const float* source, int64_t rows, int64_t columns, float* destination) {
-    for (int64_t r = 0; r < rows; ++r)
-        for (int64_t c = 0; c < columns; ++c) destination[c * rows + r] = source[r * columns + c];
-}
-
 }  // namespace
 
 std::string Scope::full_name(std::string_view name) const {
@@ -64,7 +59,7 @@ void WeightLoader::add_part(const MappedName& mapped, const WeightTensor& tensor
     if (entry.parts.empty()) {
         order_.push_back(mapped.canonical);
         entry.parts.resize(static_cast<size_t>(mapped.stack_count));
-        entry.transposed = mapped.transposed;
+        entry.layout = mapped.layout;
     }
     const auto position = static_cast<size_t>(mapped.position);
     if (position >= entry.parts.size() || entry.parts[position].tensor != nullptr)
@@ -123,11 +118,13 @@ void WeightLoader::complete(Entry& entry) {
         if (__builtin_add_overflow(entry.shape[0], part.shape[0], &entry.shape[0]) || !checked_numel(entry.shape))
             entry.problem = "has parts that are too large together";
     }
-    if (!entry.transposed || !entry.problem.empty()) return;
-    if (entry.shape.rank() != 2)
-        entry.problem = str("has shape ", to_string(entry.shape), ", expected a matrix");
+    entry.stored = entry.shape;
+    if (!entry.layout || !entry.problem.empty()) return;
+    if (const std::optional<Shape> turned = canonical_shape(*entry.layout, entry.stored))
+        entry.shape = *turned;
     else
-        entry.shape = Shape{entry.shape[1], entry.shape[0]};
+        entry.problem =
+            str("has shape ", to_string(entry.stored), ", expected ", entry.layout->stored.size(), " dimensions");
 }
 
 WeightLoader::Entry* WeightLoader::find(const std::string& name) {
@@ -187,7 +184,8 @@ const uint8_t* WeightLoader::source_of(const Part& part) {
 Tensor WeightLoader::read(const Entry& entry) const {
     const Part& front = entry.parts.front();
     const bool is_aligned = reinterpret_cast<uintptr_t>(source_of(front)) % alignof(float) == 0;
-    if (entry.parts.size() == 1 && !entry.transposed && front.tensor->type == WeightType::f32 && is_aligned)
+    const bool is_in_order = !entry.layout || keeps_order(*entry.layout);
+    if (entry.parts.size() == 1 && is_in_order && front.tensor->type == WeightType::f32 && is_aligned)
         return Tensor::wrap_host(source_of(front), entry.shape, DType::f32, file_);
 
     Tensor result = Tensor::host(entry.shape);
@@ -196,9 +194,9 @@ Tensor WeightLoader::read(const Entry& entry) const {
         decode_to_f32(part.tensor->type, source_of(part), part.shape.numel(), destination);
         destination += part.shape.numel();
     }
-    if (!entry.transposed) return result;
+    if (is_in_order) return result;
     Tensor turned = Tensor::host(entry.shape);
-    transpose(result.data<float>(), entry.shape[1], entry.shape[0], turned.data<float>());
+    reorder(*entry.layout, result.data<float>(), entry.stored, turned.data<float>());
     return turned;
 }
 
@@ -231,11 +229,11 @@ std::optional<Shape> WeightLoader::shape_of(const std::string& name) {
 
 std::optional<WeightTensor> WeightLoader::stored(const std::string& name) {
     const Entry* entry = find(name);
-    if (entry == nullptr || !entry->problem.empty() || entry->parts.size() != 1 || entry->transposed)
-        return std::nullopt;
+    if (entry == nullptr || !entry->problem.empty() || entry->parts.size() != 1) return std::nullopt;
+    if (entry->layout && !keeps_order(*entry->layout)) return std::nullopt;
     const Part& part = entry->parts.front();
     WeightTensor tensor = *part.tensor;
-    tensor.shape = part.shape;
+    tensor.shape = entry->shape;
     tensor.data = source_of(part);
     tensor.bytes = static_cast<size_t>(part.shape.numel() / block_size(tensor.type) * block_bytes(tensor.type));
     return tensor;

@@ -76,8 +76,9 @@ private:
     };
     struct Entry {
         std::vector<Part> parts;  // stacked by their first dimension
-        bool transposed = false;
+        std::optional<Layout> layout;
         bool used = false;
+        Shape stored;         // of the parts together
         Shape shape;          // of the canonical tensor
         std::string problem;  // why it cannot be put together; empty when it can
     };

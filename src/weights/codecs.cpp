@@ -260,11 +260,7 @@ void require_whole_blocks(WeightType type, int64_t count) {
         fail("expected a multiple of ", block_size(type), " values for ", name_of(type), ", found ", count);
 }
 
-}  // namespace
-
-void decode_to_f32(WeightType type, const uint8_t* source, int64_t count, float* destination) {
-    require_whole_blocks(type, count);
-    if (count == 0) return;
+void decode_piece(WeightType type, const uint8_t* source, int64_t count, float* destination) {
     switch (type) {
         case WeightType::f32: std::memcpy(destination, source, static_cast<size_t>(count) * 4); return;
         case WeightType::f16: return decode_f16(source, count, destination);
@@ -284,9 +280,20 @@ void decode_to_f32(WeightType type, const uint8_t* source, int64_t count, float*
         case WeightType::q4_k: return decode_blocks<decode_q4_k_block>(type, source, count, destination);
         case WeightType::q5_k: return decode_blocks<decode_q5_k_block>(type, source, count, destination);
         case WeightType::q6_k: return decode_blocks<decode_q6_k_block>(type, source, count, destination);
-        case WeightType::unsupported: break;
+        case WeightType::unsupported: return;
     }
-    fail("this type of weights cannot be read");
+}
+
+}  // namespace
+
+void decode_to_f32(WeightType type, const uint8_t* source, int64_t count, float* destination) {
+    require_whole_blocks(type, count);
+    if (type == WeightType::unsupported) fail("this type of weights cannot be read");
+    constexpr int64_t kPiece = int64_t{1} << 16;  // values of a thread's turn; a whole number of any blocks
+#pragma omp parallel for schedule(static) if (count >= 4 * kPiece)
+    for (int64_t at = 0; at < count; at += kPiece)
+        decode_piece(type, source + at / block_size(type) * block_bytes(type), std::min(kPiece, count - at),
+                     destination + at);
 }
 
 bool can_encode(WeightType type) {

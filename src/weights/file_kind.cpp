@@ -24,16 +24,17 @@ struct Signature {
 
 constexpr std::string_view kUnpack = "unpack it first";
 constexpr std::string_view kNotYet = "this kind cannot be read yet; use the safetensors or GGUF version of the model";
+constexpr std::string_view kSaveAgain = "load it in PyTorch and save the model's state_dict() with torch.save";
 
 constexpr std::array kSignatures{
     Signature{"version https://git-lfs.github.com/spec/"sv, "a Git LFS pointer", "run `git lfs pull`"},
     Signature{"FUGG"sv, "a big-endian GGUF file", "convert it to little-endian"},
-    Signature{"PK\x03\x04"sv, "a zip archive, as PyTorch's .pt files are", kNotYet},
-    Signature{"\x80\x02"sv, "a Python pickle, as old PyTorch files are", kNotYet},
-    Signature{"\x80\x03"sv, "a Python pickle", kNotYet},
-    Signature{"\x80\x04"sv, "a Python pickle", kNotYet},
-    Signature{"\x80\x05"sv, "a Python pickle", kNotYet},
-    Signature{"3mas"sv, "a SAM 3 .ggml file", kNotYet},
+    Signature{"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19"sv, "a PyTorch file from before version 1.6",
+              kSaveAgain},
+    Signature{"\x80\x02"sv, "a Python pickle", kSaveAgain},
+    Signature{"\x80\x03"sv, "a Python pickle", kSaveAgain},
+    Signature{"\x80\x04"sv, "a Python pickle", kSaveAgain},
+    Signature{"\x80\x05"sv, "a Python pickle", kSaveAgain},
     Signature{"2mas"sv, "a SAM 2 or EdgeTAM .ggml file", kNotYet},
     Signature{"lmgg"sv, "a SAM 1 .ggml file", kNotYet},
     Signature{"SAM3"sv, "a .sam3 file", kNotYet},
@@ -62,13 +63,16 @@ bool starts_with_ignoring_case(std::string_view text, std::string_view prefix) {
 }
 
 std::string sentence(const std::string& path, size_t size, std::string_view found, std::string_view advice) {
-    return str(path, ": expected safetensors or GGUF weights, found ", found, " (", size, " bytes): ", advice);
+    return str(path, ": expected PyTorch, safetensors, GGUF or SAM 3 .ggml weights, found ", found, " (", size,
+               " bytes): ", advice);
 }
 
 }  // namespace
 
 FileKind identify_weights(const uint8_t* data, size_t size) {
     if (size >= 4 && std::memcmp(data, "GGUF", 4) == 0) return FileKind::gguf;
+    if (size >= 4 && std::memcmp(data, "PK\x03\x04", 4) == 0) return FileKind::torch;
+    if (size >= 4 && std::memcmp(data, "3mas", 4) == 0) return FileKind::ggml;
     if (size < 9 || data[8] != '{') return FileKind::other;
     uint64_t header = 0;
     std::memcpy(&header, data, sizeof header);

@@ -6,7 +6,7 @@
 
 namespace sam3 {
 
-enum class FileKind { safetensors, gguf, other };
+enum class FileKind { safetensors, gguf, torch, ggml, other };
 
 // Decides by content, never by name.
 FileKind identify_weights(const uint8_t* data, size_t size);

@@ -2,9 +2,10 @@
 
 #include "util/checked.h"
 #include "util/error.h"
+#include "weights/byte_cursor.h"
+#include "weights/ggml_type.h"
 #include "weights/quote_name.h"
 
-#include <algorithm>
 #include <array>
 #include <cstring>
 #include <type_traits>
@@ -18,74 +19,9 @@ constexpr uint64_t kMaxMetadataArrayBytes = uint64_t{256} << 20;
 constexpr int kMaxArrayNesting = 4;
 constexpr uint32_t kMaxAlignment = 1U << 20;
 
-struct GgmlType {
-    uint32_t number;
-    std::string_view name;
-    WeightType type;
-};
-constexpr std::array<GgmlType, 16> kTypes{{{0, "F32", WeightType::f32},
-                                           {1, "F16", WeightType::f16},
-                                           {2, "Q4_0", WeightType::q4_0},
-                                           {3, "Q4_1", WeightType::q4_1},
-                                           {6, "Q5_0", WeightType::q5_0},
-                                           {7, "Q5_1", WeightType::q5_1},
-                                           {8, "Q8_0", WeightType::q8_0},
-                                           {12, "Q4_K", WeightType::q4_k},
-                                           {13, "Q5_K", WeightType::q5_k},
-                                           {14, "Q6_K", WeightType::q6_k},
-                                           {24, "I8", WeightType::i8},
-                                           {25, "I16", WeightType::i16},
-                                           {26, "I32", WeightType::i32},
-                                           {27, "I64", WeightType::i64},
-                                           {28, "F64", WeightType::f64},
-                                           {30, "BF16", WeightType::bf16}}};
+std::string read_string(ByteCursor& cursor) { return std::string(cursor.take_text(cursor.read<uint64_t>())); }
 
-// The bytes between a position and the end of the file; every read is checked.
-class Cursor {
-public:
-    Cursor(const uint8_t* data, size_t size, const std::string& path) : data_(data), size_(size), path_(path) {}
-
-    uint64_t position() const { return position_; }
-    uint64_t left() const { return size_ - position_; }
-    const std::string& path() const { return path_; }
-
-    template <typename T>
-    T read() {
-        T value;
-        std::memcpy(&value, take(sizeof(T)), sizeof(T));
-        return value;
-    }
-
-    const uint8_t* take(uint64_t bytes) {
-        if (bytes > left())
-            fail(path_, ": the GGUF file ends inside its header (", bytes, " bytes wanted at byte ", position_, " of ",
-                 size_, "): was its download interrupted?");
-        const uint8_t* start = data_ + position_;
-        position_ += bytes;
-        return start;
-    }
-
-    std::string read_string() {
-        const uint64_t length = read<uint64_t>();
-        const uint8_t* start = take(length);
-        return std::string(reinterpret_cast<const char*>(start), length);
-    }
-
-    // A count of things that take at least `smallest` bytes each.
-    uint64_t checked_count(uint64_t count, uint64_t smallest, std::string_view what) const {
-        if (count > left() / smallest)
-            fail(path_, ": the GGUF header announces ", count, " ", what, ", more than its ", size_, " bytes can hold");
-        return count;
-    }
-
-private:
-    const uint8_t* data_;
-    uint64_t size_;
-    uint64_t position_ = 0;
-    const std::string& path_;
-};
-
-bool read_bool(Cursor& cursor) {
+bool read_bool(ByteCursor& cursor) {
     const uint8_t byte = cursor.read<uint8_t>();
     if (byte > 1) fail(cursor.path(), ": expected a bool (0 or 1) in the GGUF metadata, found ", int{byte});
     return byte != 0;
@@ -103,7 +39,7 @@ bool with_alternative(uint32_t number, const Use& use) {
     }
 }
 
-MetadataArray read_array(Cursor& cursor, int nesting) {
+MetadataArray read_array(ByteCursor& cursor, int nesting) {
     if (nesting > kMaxArrayNesting)
         fail(cursor.path(), ": GGUF metadata arrays are nested more than ", kMaxArrayNesting, " deep");
     const uint32_t type = cursor.read<uint32_t>();
@@ -119,7 +55,7 @@ MetadataArray read_array(Cursor& cursor, int nesting) {
         if (count > kMaxMetadataArrayBytes / sizeof(T))
             fail(cursor.path(), ": a GGUF metadata array has ", count, " elements, more than this reader accepts");
         if constexpr (std::is_same_v<T, std::string>) {
-            for (uint64_t i = 0; i < count; ++i) list.push_back(cursor.read_string());
+            for (uint64_t i = 0; i < count; ++i) list.push_back(read_string(cursor));
         } else if constexpr (std::is_same_v<T, MetadataArray>) {
             for (uint64_t i = 0; i < count; ++i) list.push_back(read_array(cursor, nesting + 1));
         } else if constexpr (std::is_same_v<T, bool>) {
@@ -134,13 +70,13 @@ MetadataArray read_array(Cursor& cursor, int nesting) {
     return array;
 }
 
-MetadataValue read_value(Cursor& cursor) {
+MetadataValue read_value(ByteCursor& cursor) {
     const uint32_t type = cursor.read<uint32_t>();
     MetadataValue value;
     const bool known = with_alternative<MetadataValue>(type, [&](auto empty) {
         using T = decltype(empty);
         if constexpr (std::is_same_v<T, std::string>)
-            value = cursor.read_string();
+            value = read_string(cursor);
         else if constexpr (std::is_same_v<T, MetadataArray>)
             value = read_array(cursor, 1);
         else if constexpr (std::is_same_v<T, bool>)
@@ -157,7 +93,7 @@ struct Header {
     uint64_t keys = 0;
 };
 
-Header read_header(Cursor& cursor) {
+Header read_header(ByteCursor& cursor) {
     if (std::memcmp(cursor.take(4), "GGUF", 4) != 0) fail(cursor.path(), ": expected a GGUF file, found another kind");
     const uint32_t version = cursor.read<uint32_t>();
     if (version == __builtin_bswap32(2) || version == __builtin_bswap32(3))
@@ -172,10 +108,10 @@ Header read_header(Cursor& cursor) {
     return header;
 }
 
-Metadata read_metadata(Cursor& cursor, uint64_t keys) {
+Metadata read_metadata(ByteCursor& cursor, uint64_t keys) {
     Metadata metadata;
     for (uint64_t i = 0; i < keys; ++i) {
-        std::string key = cursor.read_string();
+        std::string key = read_string(cursor);
         if (metadata.has(key)) fail(cursor.path(), ": the GGUF metadata key ", quote_name(key), " stands there twice");
         MetadataValue value = read_value(cursor);
         metadata.add(std::move(key), std::move(value));
@@ -195,10 +131,10 @@ struct TensorInfo {
     uint64_t offset = 0;
 };
 
-TensorInfo read_tensor_info(Cursor& cursor) {
+TensorInfo read_tensor_info(ByteCursor& cursor) {
     TensorInfo info;
     WeightTensor& tensor = info.tensor;
-    tensor.name = cursor.read_string();
+    tensor.name = read_string(cursor);
     if (tensor.name.size() > kMaxTensorName)
         fail(cursor.path(), ": a tensor name has ", tensor.name.size(), " bytes, expected at most ", kMaxTensorName);
     const std::string who = str(cursor.path(), ": the tensor ", quote_name(tensor.name));
@@ -212,10 +148,9 @@ TensorInfo read_tensor_info(Cursor& cursor) {
     if (!checked_numel(tensor.shape)) fail(who, " has an impossible shape ", to_string(tensor.shape));
 
     const uint32_t number = cursor.read<uint32_t>();
-    const auto* known =
-        std::find_if(kTypes.begin(), kTypes.end(), [number](const GgmlType& type) { return type.number == number; });
-    tensor.type = known == kTypes.end() ? WeightType::unsupported : known->type;
-    tensor.type_name = known == kTypes.end() ? str("ggml type ", number) : std::string(known->name);
+    const GgmlType* known = find_ggml_type(number);
+    tensor.type = known == nullptr ? WeightType::unsupported : known->type;
+    tensor.type_name = known == nullptr ? str("ggml type ", number) : std::string(known->name);
     if (tensor.type != WeightType::unsupported) {
         const std::optional<uint64_t> bytes = checked_bytes(tensor.type, tensor.shape);
         if (!bytes)
@@ -230,13 +165,12 @@ TensorInfo read_tensor_info(Cursor& cursor) {
 }  // namespace
 
 uint32_t gguf_type_number(WeightType type) {
-    for (const GgmlType& known : kTypes)
-        if (known.type == type) return known.number;
+    if (const GgmlType* known = find_ggml_type(type)) return known->number;
     fail("GGUF has no tensor type for ", name_of(type));
 }
 
 WeightFileContents parse_gguf(const uint8_t* data, size_t size, const std::string& path) {
-    Cursor cursor(data, size, path);
+    ByteCursor cursor(data, size, path, "GGUF header");
     const Header header = read_header(cursor);
 
     WeightFileContents contents;

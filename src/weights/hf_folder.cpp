@@ -5,6 +5,7 @@
 #include "weights/json_text.h"
 #include "weights/quote_name.h"
 #include "weights/safetensors.h"
+#include "weights/torch_file.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -22,9 +23,15 @@ constexpr size_t kMaxShards = 1024;
 
 WeightFileContents open_part(const fs::path& path) {
     auto file = std::make_shared<const MappedFile>(path.string());
-    if (identify_weights(file->data(), file->size()) != FileKind::safetensors)
-        fail(describe_foreign_file(file->data(), file->size(), path.string()));
-    return open_safetensors(std::move(file));
+    switch (identify_weights(file->data(), file->size())) {
+        case FileKind::safetensors: return open_safetensors(std::move(file));
+        case FileKind::torch: return open_torch_file(std::move(file));
+        case FileKind::gguf:
+        case FileKind::ggml:
+            fail(path.string(), " is a GGUF or .ggml file in a Hugging Face folder: give the file itself");
+        case FileKind::other: break;
+    }
+    fail(describe_foreign_file(file->data(), file->size(), path.string()));
 }
 
 // A shard must lie in the folder itself: an index from outside may not name other places.
@@ -60,6 +67,7 @@ WeightFileContents open_shards(const fs::path& folder, const fs::path& index_pat
             all.tensors.push_back(std::move(tensor));
         }
         for (std::shared_ptr<const MappedFile>& mapping : part.mappings) all.mappings.push_back(std::move(mapping));
+        all.copies.insert(all.copies.end(), part.copies.begin(), part.copies.end());
         for (const auto& [key, value] : part.metadata.entries()) all.metadata.add(key, value);
     }
     for (const ShardEntry& entry : entries) {
@@ -71,21 +79,30 @@ WeightFileContents open_shards(const fs::path& folder, const fs::path& index_pat
     return all;
 }
 
-WeightFileContents open_only_safetensors(const fs::path& folder) {
-    std::vector<fs::path> candidates;
-    bool has_pickles = false;
-    for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-        const std::string extension = entry.path().extension().string();
-        if (extension == ".safetensors") candidates.push_back(entry.path());
-        if (extension == ".bin" || extension == ".pt" || extension == ".pth") has_pickles = true;
+std::vector<fs::path> files_with_extension(const fs::path& folder, std::initializer_list<std::string_view> extensions) {
+    std::vector<fs::path> files;
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder))
+        if (std::find(extensions.begin(), extensions.end(), entry.path().extension().string()) != extensions.end())
+            files.push_back(entry.path());
+    return files;
+}
+
+// The usual names first, safetensors before PyTorch; then the only file of its kind, such as Meta's sam3.pt.
+WeightFileContents open_weights_of(const fs::path& folder) {
+    for (const char* name : {"model.safetensors", "pytorch_model.bin"}) {
+        if (fs::exists(folder / name)) return open_part(folder / name);
+        const fs::path index = folder / (std::string(name) + ".index.json");
+        if (fs::exists(index)) return open_shards(folder, index);
+        const std::vector<fs::path> others = name == std::string_view("model.safetensors")
+                                                 ? files_with_extension(folder, {".safetensors"})
+                                                 : files_with_extension(folder, {".pt", ".pth", ".bin"});
+        if (others.size() == 1) return open_part(others.front());
+        if (others.size() > 1)
+            fail("the folder ", folder.string(), " has ", others.size(), " ", others.front().extension().string(),
+                 " files and none is named ", name, ": give the file itself");
     }
-    if (candidates.size() == 1) return open_part(candidates.front());
-    if (candidates.size() > 1)
-        fail("the folder ", folder.string(), " has ", candidates.size(),
-             " .safetensors files and none is named model.safetensors: give the file itself");
-    fail("the folder ", folder.string(), " has no model.safetensors",
-         has_pickles ? ", only PyTorch files, which cannot be read yet: use the safetensors version of the model"
-                     : ": download the model's weights into it");
+    fail("the folder ", folder.string(),
+         " has no model.safetensors and no PyTorch file: download the model's weights into it");
 }
 
 }  // namespace
@@ -111,10 +128,7 @@ WeightFileContents open_hf_folder(const std::string& folder) {
         if (!fs::exists(root / "config.json"))
             fail("expected a Hugging Face model folder, found no config.json in ", folder,
                  ": give the folder that holds config.json and model.safetensors, or a weight file");
-        const fs::path single = root / "model.safetensors", index = root / "model.safetensors.index.json";
-        WeightFileContents contents = fs::exists(single)  ? open_part(single)
-                                      : fs::exists(index) ? open_shards(root, index)
-                                                          : open_only_safetensors(root);
+        WeightFileContents contents = open_weights_of(root);
         contents.format = "Hugging Face folder";
         contents.path = folder;
         contents.side_folder = folder;

@@ -9,7 +9,7 @@
 namespace sam3 {
 
 // A Hugging Face model folder: config.json with model.safetensors, or with model.safetensors.index.json and its shards,
-// or with a single other *.safetensors file.
+// or with a single other *.safetensors file; without those, the same with pytorch_model.bin and *.pt, *.pth or *.bin.
 WeightFileContents open_hf_folder(const std::string& folder);
 
 // Where a sharded model's tensors lie, as its index says: tensor name and file name, both checked.

@@ -72,8 +72,8 @@ std::vector<MappedName> map_name(const NameMap& map, std::string_view file_name)
         if (const auto captures = match_name(rule.pattern, name)) name = fill_in(rule.replacement, *captures);
 
     MappedName mapped;
-    for (std::string_view pattern : map.transposed)
-        if (match_name(pattern, name)) mapped.transposed = true;
+    for (const LayoutRule& rule : map.layouts)
+        if (match_name(rule.pattern, name)) mapped.layout = rule.layout;
     for (const SkipRule& rule : map.skips) {
         if (!match_name(rule.pattern, name)) continue;
         mapped.skip_dim = rule.dim;

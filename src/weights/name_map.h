@@ -1,5 +1,7 @@
 #pragma once
 
+#include "weights/layout.h"
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -34,6 +36,11 @@ struct SkipRule {
     int dim;
     int64_t count;
 };
+// A tensor whose values stand in another order than the canonical one's.
+struct LayoutRule {
+    std::string_view pattern;
+    Layout layout;
+};
 // A canonical tensor that a file may leave out because it equals another one.
 struct AliasRule {
     std::string_view name;
@@ -52,7 +59,7 @@ struct NameMap {
     std::vector<SplitRule> splits;
     std::vector<StackRule> stacks;
     std::vector<SkipRule> skips;
-    std::vector<std::string_view> transposed;  // patterns of matrices stored the other way round
+    std::vector<LayoutRule> layouts;  // the last that fits counts
     // On canonical names:
     std::vector<AliasRule> aliases;
     bool flattened = false;  // dimensions behind the first may be stored as one, as blocks need long rows
@@ -65,7 +72,7 @@ struct MappedName {
     int position = 0, stack_count = 1;  // which row range of the canonical tensor it fills
     int skip_dim = 0;
     int64_t skip_count = 0;
-    bool transposed = false;
+    std::optional<Layout> layout;  // of the whole canonical tensor
 };
 
 // Empty when the map ignores the name.

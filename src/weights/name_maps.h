@@ -12,7 +12,9 @@ class WeightFile;
 const NameMap& sam3_hf_names();
 // SAM 3 as Meta publishes it (sam3.pt), with the detector's names also without their prefix.
 const NameMap& sam3_official_names();
-// The one of them that the file's names belong to; fails when they belong to neither.
+// SAM 3 in the .ggml files of PABannier/sam3.cpp.
+const NameMap& sam3_ggml_names();
+// The one of them that the file's names belong to; fails when they belong to none.
 const NameMap& sam3_name_map(const WeightFile& file);
 
 // Tensors of a complete SAM 3 file that inference never reads (canonical names).

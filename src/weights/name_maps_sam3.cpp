@@ -300,7 +300,7 @@ const NameMap& sam3_hf_names() {
         .splits = {},
         .stacks = {},
         .skips = {},
-        .transposed = {},
+        .layouts = {},
         .aliases = tied_weights(),
     };
     return map;
@@ -319,7 +319,7 @@ const NameMap& sam3_official_names() {
                     "tracker_model.prompt_encoder.point_embed.weight", 4}},
         // The first position belonged to a class token, which SAM 3 does not have.
         .skips = {{"detector_model.vision_encoder.backbone.embeddings.position_embeddings", 1, 1}},
-        .transposed = {"detector_model.text_encoder.text_projection.weight"},
+        .layouts = {{"detector_model.text_encoder.text_projection.weight", {"ab", "ba"}}},
         .aliases = tied_weights(),
     };
     return map;
@@ -332,6 +332,7 @@ const NameMap& sam3_name_map(const WeightFile& file) {
     if (any_name_starts_with(file,
                              {"detector.", "tracker.", "sam3_model.", "sam2_predictor.", "backbone.vision_backbone."}))
         return sam3_official_names();
+    if (any_name_starts_with(file, {"vit.blocks.", "sam_dec."})) return sam3_ggml_names();
     fail(file.path(), ": expected a SAM 3 model, found other tensor names",
          file.tensors().empty() ? std::string(" (none at all)")
                                 : str(", such as ", quote_name(file.tensors().front().name)));

@@ -2,10 +2,12 @@
 
 #include "util/error.h"
 #include "weights/file_kind.h"
+#include "weights/ggml_file.h"
 #include "weights/gguf.h"
 #include "weights/hf_folder.h"
 #include "weights/quote_name.h"
 #include "weights/safetensors.h"
+#include "weights/torch_file.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -53,6 +55,8 @@ std::shared_ptr<const WeightFile> open_weight_file(const std::string& path) {
     switch (identify_weights(file->data(), file->size())) {
         case FileKind::safetensors: return std::make_shared<WeightFile>(open_safetensors(std::move(file)));
         case FileKind::gguf: return std::make_shared<WeightFile>(open_gguf(std::move(file)));
+        case FileKind::torch: return std::make_shared<WeightFile>(open_torch_file(std::move(file)));
+        case FileKind::ggml: return std::make_shared<WeightFile>(open_ggml_file(std::move(file)));
         case FileKind::other: break;
     }
     fail(describe_foreign_file(file->data(), file->size(), path));

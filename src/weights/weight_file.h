@@ -26,12 +26,13 @@ struct WeightTensor {
 
 // What a reader of one format hands over.
 struct WeightFileContents {
-    std::string format;  // "safetensors", "GGUF", "Hugging Face folder"
+    std::string format;  // "safetensors", "GGUF", "PyTorch file", "ggml", "Hugging Face folder"
     std::string path;
     Metadata metadata;
-    std::vector<WeightTensor> tensors;                        // unique names
-    std::vector<std::shared_ptr<const MappedFile>> mappings;  // what the tensors point into
-    std::string side_folder;                                  // where config.json and the like lie; may be empty
+    std::vector<WeightTensor> tensors;                                // unique names
+    std::vector<std::shared_ptr<const MappedFile>> mappings;          // what the tensors point into
+    std::vector<std::shared_ptr<const std::vector<uint8_t>>> copies;  // likewise, where a file has values out of order
+    std::string side_folder;  // where config.json and the like lie; may be empty
 };
 
 // Named tensors and metadata of a file or folder. Immutable, so any thread may use it; tensor data stays valid as long
@@ -49,8 +50,9 @@ public:
     const WeightTensor* find(std::string_view name) const;  // null: not there
     const std::vector<std::shared_ptr<const MappedFile>>& mappings() const { return contents_.mappings; }
 
-    // Files beside the weights of a safetensors file or Hugging Face folder: config.json, processor_config.json,
-    // preprocessor_config.json, tokenizer.json, vocab.json, merges.txt, tokenizer_config.json. Empty when absent.
+    // Files beside the weights of a safetensors, PyTorch or .ggml file or in a Hugging Face folder: config.json,
+    // processor_config.json, preprocessor_config.json, tokenizer.json, vocab.json, merges.txt, tokenizer_config.json.
+    // Empty when absent.
     std::optional<std::string> side_path(std::string_view name) const;
     std::optional<std::string> side_file(std::string_view name, size_t max_bytes = size_t{64} << 20) const;
 
@@ -62,7 +64,7 @@ private:
     std::unordered_map<std::string_view, size_t> index_;  // keys point into contents_.tensors
 };
 
-// Opens a safetensors file, a GGUF file or a Hugging Face folder; the kind is recognised by content, never by name.
+// Opens a safetensors, PyTorch, GGUF or .ggml file or a Hugging Face folder; the kind is recognised by content.
 // Anything else fails with a sentence that says what was found and what to try.
 std::shared_ptr<const WeightFile> open_weight_file(const std::string& path);
 

@@ -112,7 +112,7 @@ TEST(Binder, RowsAreStackedSkippedAndTurned) {
     NameMap map;
     map.stacks = {{"point.*.w", "point.w", 2}};
     map.skips = {{"positions", 1, 1}};
-    map.transposed = {"turned"};
+    map.layouts = {{"turned", {"ab", "ba"}}};
     map.aliases = {{"twin", "positions"}};
     WeightLoader loader(FileBuilder()
                             .add("point.1.w", {1, 2}, WeightType::f16, 10)
@@ -125,6 +125,26 @@ TEST(Binder, RowsAreStackedSkippedAndTurned) {
     EXPECT_EQ(values_of(root.tensor("point.w", {2, 2})), (std::vector<float>{0, 1, 10, 11}));
     EXPECT_EQ(values_of(root.tensor("twin", {1, 2, 2})), (std::vector<float>{2, 3, 4, 5}));
     EXPECT_EQ(values_of(root.tensor("turned", {3, 2})), (std::vector<float>{0, 3, 1, 4, 2, 5}));
+    loader.finish("the test", {});
+}
+
+TEST(Binder, DimensionsAreReorderedAndJoined) {
+    NameMap map;
+    map.layouts = {{"conv", {"ohwi", "oihw"}}, {"grid", {"hwc", "1(hw)c"}}, {"split.*", {"abc", "cab"}}};
+    map.splits = {{"pair", {"split.0", "split.1"}}};
+    const auto file = FileBuilder()
+                          .add("conv", {2, 1, 3, 2})
+                          .add("grid", {2, 2, 3})
+                          .add("split.0", {2, 2, 2}, WeightType::f16)
+                          .unaligned()
+                          .file();
+    WeightLoader loader(file, map);
+    const Scope root = loader.root();
+    EXPECT_EQ(values_of(root.tensor("conv", {2, 2, 1, 3})), (std::vector<float>{0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11}));
+    const Tensor grid = root.tensor("grid", {1, 4, 3});
+    EXPECT_EQ(grid.raw(), file->find("grid")->data);  // only its shape is another
+    EXPECT_EQ(values_of(grid).back(), 11);
+    EXPECT_EQ(values_of(root.tensor("split.0", {2, 2, 2})), (std::vector<float>{0, 2, 4, 6, 1, 3, 5, 7}));
     loader.finish("the test", {});
 }
 
@@ -169,7 +189,7 @@ TEST(Binder, PartsThatDoNotFitAreReported) {
     map.splits = {{"**.qkv", {"$1.q", "$1.k", "$1.v"}}};
     map.stacks = {{"point.*", "point", 2}, {"odd.*", "odd", 2}};
     map.skips = {{"positions", 1, 5}, {"flat", 3, 1}};
-    map.transposed = {"turned"};
+    map.layouts = {{"turned", {"ab", "ba"}}};
     WeightLoader loader(FileBuilder()
                             .add("a.qkv", {4, 1})
                             .add("b.qkv", {96}, WeightType::q8_0)
@@ -192,7 +212,7 @@ TEST(Binder, PartsThatDoNotFitAreReported) {
     expect_contains(text, "odd has parts of different shapes");
     expect_contains(text, "positions has 3 rows");
     expect_contains(text, "flat has shape [2], which has no dimension to cut");
-    expect_contains(text, "turned has shape [2], expected a matrix");
+    expect_contains(text, "turned has shape [2], expected 2 dimensions");
     EXPECT_EQ(text.find("c.q"), std::string::npos);
     EXPECT_EQ(root.shape_of("point"), std::nullopt);
 }

@@ -183,7 +183,7 @@ TEST(Gguf, RefusesHeadersThatPromiseTooMuch) {
     expect_contains(refusal(Gguf(0, uint64_t{1} << 60).bytes), "metadata keys");
     Gguf long_text(0, 1);
     long_text.number(UINT64_MAX).number<uint64_t>(0);
-    expect_contains(refusal(long_text.bytes), "ends inside its header");
+    expect_contains(refusal(long_text.bytes), "the GGUF header ends too early");
     for (uint32_t type = 0; type <= 12; ++type) {
         Gguf file(0, 1);
         file.text("k").number<uint32_t>(9).number(type).number(uint64_t{1} << 62).number<uint64_t>(0);
@@ -236,7 +236,7 @@ TEST(Gguf, RefusesWrongTensors) {
 TEST(Gguf, RefusesOtherVersions) {
     expect_contains(refusal(Gguf(0, 0, 1).bytes), "version 2 or 3, found 1");
     expect_contains(refusal(Gguf(0, 0, 0x03000000).bytes), "big-endian");
-    expect_contains(refusal(Bytes{'G', 'G', 'U', 'F'}), "ends inside its header");
+    expect_contains(refusal(Bytes{'G', 'G', 'U', 'F'}), "the GGUF header ends too early");
 }
 
 TEST(Gguf, EveryTruncationIsRefusedWithASentence) {

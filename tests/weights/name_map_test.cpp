@@ -40,7 +40,7 @@ TEST(NameMap, SplitsStacksSkipsAndIgnores) {
     map.splits = {{"**.qkv.*", {"$1.q.$2", "$1.k.$2", "$1.v.$2"}}};
     map.stacks = {{"points.*.w", "points.w", 4}};
     map.skips = {{"positions", 1, 1}};
-    map.transposed = {"turned"};
+    map.layouts = {{"turned", {"ab", "ba"}}};
     EXPECT_TRUE(map_name(map, "a.cache").empty());
     const std::vector<MappedName> parts = map_name(map, "a.qkv.w");
     ASSERT_EQ(parts.size(), 3U);
@@ -54,7 +54,7 @@ TEST(NameMap, SplitsStacksSkipsAndIgnores) {
     EXPECT_EQ(map_name(map, "points.4.w").at(0).canonical, "points.4.w");  // no such row
     EXPECT_EQ(map_name(map, "points.-1.w").at(0).canonical, "points.-1.w");
     EXPECT_EQ(map_name(map, "positions").at(0).skip_count, 1);
-    EXPECT_TRUE(map_name(map, "turned").at(0).transposed);
+    EXPECT_EQ(map_name(map, "turned").at(0).layout->canonical, "ba");
     EXPECT_EQ(map_name(identity_name_map(), "any.name").at(0).canonical, "any.name");
 }
 

@@ -1,67 +1,12 @@
 #include "weights/name_maps.h"
 
-#include "tests/weights/files.h"
+#include "tests/weights/name_lists.h"
 #include "weights/binder.h"
 
-#include <charconv>
-#include <map>
 #include <set>
-#include <sstream>
 
 namespace sam3::test {
 namespace {
-
-// "0-2,5" -> 0, 1, 2, 5
-std::vector<int> numbers_in(const std::string& ranges) {
-    std::vector<int> numbers;
-    std::istringstream stream(ranges);
-    for (std::string range; std::getline(stream, range, ',');) {
-        const size_t dash = range.find('-');
-        const int first = std::stoi(range), last = dash == range.npos ? first : std::stoi(range.substr(dash + 1));
-        for (int i = first; i <= last; ++i) numbers.push_back(i);
-    }
-    return numbers;
-}
-
-// Lines of a name list; "{0-31}" stands for each number, "{}" further on for the same one.
-std::vector<std::string> read_list(const std::string& name) {
-    std::ifstream file(std::string(SAM3_TEST_DATA) + "/weights/" + name);
-    EXPECT_TRUE(file.good()) << name;
-    std::vector<std::string> lines;
-    for (std::string line; std::getline(file, line);) {
-        const size_t open = line.find('{'), close = line.find('}');
-        if (open == line.npos) {
-            lines.push_back(line);
-            continue;
-        }
-        for (int number : numbers_in(line.substr(open + 1, close - open - 1))) {
-            std::string one = line.substr(0, open) + std::to_string(number) + line.substr(close + 1);
-            if (const size_t again = one.find("{}"); again != one.npos) one.replace(again, 2, std::to_string(number));
-            lines.push_back(one);
-        }
-    }
-    return lines;
-}
-
-std::map<std::string, Shape> read_shapes(const std::string& name) {
-    std::map<std::string, Shape> shapes;
-    for (const std::string& line : read_list(name)) {
-        const size_t space = line.find(' ');
-        Shape shape;
-        std::istringstream stream(line.substr(space + 2));
-        for (std::string number; std::getline(stream, number, ',');) shape.push_back(std::stoll(number));
-        shapes[line.substr(0, space)] = shape;
-    }
-    return shapes;
-}
-
-std::shared_ptr<const WeightFile> file_with(const std::map<std::string, Shape>& shapes) {
-    WeightFileContents contents;
-    contents.path = "sam3";
-    for (const auto& [name, shape] : shapes)
-        contents.tensors.push_back({name, WeightType::f32, shape, nullptr, 0, "F32"});
-    return std::make_shared<WeightFile>(std::move(contents));
-}
 
 bool is_unused(const std::string& name) {
     for (const IgnoreRule& rule : sam3_unused_weights())
@@ -73,6 +18,9 @@ TEST(Sam3Names, TheListsAreComplete) {
     EXPECT_EQ(read_shapes("sam3-official-names.txt").size(), 1465U);
     EXPECT_EQ(read_shapes("sam3-hf-names.txt").size(), 1797U);
     EXPECT_EQ(read_list("sam3-official-to-hf.txt").size(), 1465U);
+    EXPECT_EQ(read_shapes("sam3-ggml-names.txt").size(), 1464U);
+    EXPECT_EQ(read_shapes("sam3-visual-ggml-names.txt").size(), 751U);
+    EXPECT_EQ(read_list("sam3-ggml-to-official.txt").size(), 1464U);
 }
 
 TEST(Sam3Names, MetasCheckpointProvidesEveryHuggingFaceTensorInItsShape) {
@@ -135,6 +83,35 @@ TEST(Sam3Names, DetectorsWithoutPrefixAreFound) {
     for (const auto& [name, shape] : alone) {
         EXPECT_EQ(from_official.root().shape_of("detector_model." + name), shape) << name;
         EXPECT_EQ(from_alone.root().shape_of("detector_model." + name), shape) << name;
+    }
+}
+
+TEST(Sam3Names, GgmlFilesProvideEveryHuggingFaceTensorInItsShape) {
+    const auto file = file_with(read_shapes("sam3-ggml-names.txt"));
+    const auto visual_file = file_with(read_shapes("sam3-visual-ggml-names.txt"));
+    ASSERT_EQ(&sam3_name_map(*file), &sam3_ggml_names());
+    ASSERT_EQ(&sam3_name_map(*visual_file), &sam3_ggml_names());
+    WeightLoader whole(file, sam3_ggml_names()), visual(visual_file, sam3_ggml_names());
+    for (const auto& [name, shape] : read_shapes("sam3-hf-names.txt")) {
+        if (name == "detector_model.text_encoder.text_projection.weight") continue;  // dropped, and never read
+        EXPECT_EQ(whole.root().shape_of(name), shape) << name;
+        const bool is_visual =
+            name.compare(0, 8, "tracker_") == 0 || name.compare(0, 39, "detector_model.vision_encoder.backbone.") == 0;
+        EXPECT_EQ(visual.root().shape_of(name), is_visual ? std::optional<Shape>(shape) : std::nullopt) << name;
+    }
+}
+
+TEST(Sam3Names, EachNameInAGgmlFileIsTheOneThatItsWriterMadeOfMetas) {
+    for (const std::string& line : read_list("sam3-ggml-to-official.txt")) {
+        const size_t arrow = line.find(" -> ");
+        const std::vector<MappedName> found = map_name(sam3_ggml_names(), line.substr(0, arrow));
+        const std::vector<MappedName> wanted = map_name(sam3_official_names(), line.substr(arrow + 4));
+        ASSERT_EQ(found.size(), wanted.size()) << line;
+        for (size_t i = 0; i < found.size(); ++i) {
+            EXPECT_EQ(found[i].canonical, wanted[i].canonical) << line;
+            EXPECT_EQ(found[i].part, wanted[i].part) << line;
+            EXPECT_EQ(found[i].position, wanted[i].position) << line;
+        }
     }
 }
 

@@ -39,13 +39,9 @@ TEST(WeightFile, ForeignFilesAreNamed) {
     expect_contains(found(pointer), "found a Git LFS pointer (127 bytes): run `git lfs pull`");
     expect_contains(found("\n <!DOCTYPE HTML><html>"), "found an HTML page");
     expect_contains(found("<?xml version='1.0'?><Error>"), "found an XML page");
-    expect_contains(found(std::string("PK\x03\x04", 4) + "data.pkl"),
-                    "found a zip archive, as PyTorch's .pt files are");
     expect_contains(found("\x80\x02\x8a\x0a"), "found a Python pickle");
-    expect_contains(found("3mas...."), "found a SAM 3 .ggml file");
-    expect_contains(found("2mas...."), "SAM 2 or EdgeTAM .ggml file");
+    expect_contains(found("2mas...."), "found a SAM 2 or EdgeTAM .ggml file (8 bytes): this kind cannot be read yet");
     expect_contains(found("lmgg...."), "SAM 1 .ggml file");
-    expect_contains(found("3mas...."), "cannot be read yet");
     expect_contains(found("\x1f\x8b...."), "found a gzip archive");
     expect_contains(found("FUGG...."), "big-endian GGUF");
     expect_contains(found(R"({"metadata": {}, "weight_map": {}})"), "the index of a sharded model (JSON)");
@@ -63,9 +59,7 @@ TEST(HfFolder, ASingleFileAndItsSideFiles) {
     const TemporaryFolder folder;
     expect_contains(refusal(folder.path()), "found no config.json");
     folder.write("config.json", "{\"hidden\": 1}");
-    expect_contains(refusal(folder.path()), "has no model.safetensors");
-    folder.write("pytorch_model.bin", "x");
-    expect_contains(refusal(folder.path()), "only PyTorch files");
+    expect_contains(refusal(folder.path()), "has no model.safetensors and no PyTorch file");
     folder.write("other.safetensors", safetensors(kHeaderA, Bytes(4)));
     EXPECT_NE(open_weight_file(folder.path())->find("a"), nullptr);
     folder.write("second.safetensors", safetensors(kHeaderA, Bytes(4)));
@@ -81,6 +75,35 @@ TEST(HfFolder, ASingleFileAndItsSideFiles) {
     EXPECT_EQ(open_weight_file(folder / "model.safetensors")->side_file("config.json"), "{\"hidden\": 1}");
     folder.write("model.safetensors", "version https://git-lfs.github.com/spec/v1\n");
     expect_contains(refusal(folder.path()), "Git LFS pointer");
+}
+
+TEST(HfFolder, PyTorchFilesAreReadWhereThereAreNoSafetensors) {
+    const TemporaryFolder folder;
+    folder.write("config.json", "{\"hidden\": 1}");
+    const Bytes torch = read_bytes(std::string(SAM3_TEST_DATA) + "/weights/torch-2.pt");
+    folder.write("sam3.pt", torch);
+    EXPECT_NE(open_weight_file(folder.path())->find("shared"), nullptr);
+    EXPECT_EQ(open_weight_file(folder / "sam3.pt")->side_file("config.json"), "{\"hidden\": 1}");
+    folder.write("other.pth", torch);
+    expect_contains(refusal(folder.path()), "none is named pytorch_model.bin");
+    folder.write("pytorch_model.bin", torch);
+    EXPECT_NE(open_weight_file(folder.path())->find("turned"), nullptr);
+    folder.write("model.safetensors", safetensors(kHeaderA, Bytes(4)));
+    EXPECT_EQ(open_weight_file(folder.path())->tensors().size(), 1U);
+    folder.write("model.safetensors", read_bytes(std::string(SAM3_TEST_DATA) + "/weights/ggml.gguf"));
+    expect_contains(refusal(folder.path()), "give the file itself");
+}
+
+TEST(HfFolder, PyTorchShardsFormOneFile) {
+    const TemporaryFolder folder;
+    folder.write("config.json", "{}");
+    folder.write("m-1.bin", read_bytes(std::string(SAM3_TEST_DATA) + "/weights/torch-2.pt"));
+    folder.write("m-2.bin", safetensors(kHeaderA, Bytes(4, 1)));
+    folder.write("pytorch_model.bin.index.json", R"({"weight_map": {"turned": "m-1.bin", "a": "m-2.bin"}})");
+    const auto file = open_weight_file(folder.path());
+    ASSERT_NE(file->find("turned"), nullptr);
+    EXPECT_EQ(file->find("turned")->shape, (Shape{6, 4}));
+    EXPECT_EQ(file->find("a")->data[0], 1);
 }
 
 TEST(HfFolder, ShardsFormOneFile) {

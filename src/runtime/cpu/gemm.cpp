@@ -134,6 +134,8 @@ PackedPanels::PackedPanels(Device& device, int64_t columns, int64_t depth)
 
 void PackedPanels::pack(int64_t first_column, const float* rows, int64_t stride, int64_t count) {
     float* data = static_cast<float*>(data_->data);
+    constexpr int64_t kWorthThreads = int64_t{1} << 20;
+#pragma omp parallel for schedule(static) if (count * depth_ >= kWorthThreads)
     for (int64_t c = 0; c < count; c += tile_columns_)
         table_.gemm_pack_transposed(data + (first_column + c) * depth_, rows + c * stride, stride,
                                     std::min(tile_columns_, count - c), depth_);

@@ -26,19 +26,21 @@ template <int Count>
 SAM3_INLINE void moments(float* mean, float* squares, const float* x, int64_t rows, int64_t stride,
                          float inverse_rows) {
     Vec sums[Count] = {};
-    for (int64_t r = 0; r < rows; ++r)
+    for (int64_t r = 0; r < rows; ++r) {
 #pragma GCC unroll 4
         for (int k = 0; k < Count; ++k) sums[k] = sums[k] + load(x + r * stride + k * kLanes);
+    }
     Vec means[Count];
     Vec totals[Count] = {};
 #pragma GCC unroll 4
     for (int k = 0; k < Count; ++k) means[k] = sums[k] * inverse_rows;
-    for (int64_t r = 0; r < rows; ++r)
+    for (int64_t r = 0; r < rows; ++r) {
 #pragma GCC unroll 4
         for (int k = 0; k < Count; ++k) {
             const Vec difference = load(x + r * stride + k * kLanes) - means[k];
             totals[k] = difference * difference + totals[k];
         }
+    }
 #pragma GCC unroll 4
     for (int k = 0; k < Count; ++k) {
         store(mean + k * kLanes, means[k]);

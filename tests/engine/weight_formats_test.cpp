@@ -1,0 +1,84 @@
+// The same network from files of different kinds.
+#include "engine/image_session.h"
+#include "support/goldens.h"
+#include "tests/weights/ggml_sam3.h"
+#include "tests/weights/official_sam3.h"
+
+namespace sam3::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Beside a weight file that says nothing about sizes.
+void copy_side_files(const std::string& model, const TemporaryFolder& folder) {
+    for (const char* name : {"config.json", "tokenizer.json"})
+        if (fs::exists(data_path("models/" + model) + "/" + name))
+            fs::copy_file(data_path("models/" + model) + "/" + name, folder / name);
+}
+
+Image some_image() {
+    Image image(60, 40, 3);
+    for (size_t i = 0; i < image.pixels.size(); ++i) image.pixels[i] = static_cast<uint8_t>(i * 31 % 251);
+    return image;
+}
+
+std::vector<Detection> find_concept(const std::string& path) {
+    ImageSession session(Model::load({.path = path, .behaviour = "hf", .image_size = 0}), 2);
+    const Image image = some_image();
+    session.encode({&image, 1});
+    ConceptPrompt prompt;
+    prompt.text = "red circle";
+    prompt.options.threshold = 0.05F;
+    return session.segment({&prompt, 1}).front().detections;
+}
+
+Tensor click(const std::string& path) {
+    ImageSession session(Model::load({.path = path, .behaviour = "", .image_size = 0}), 2);
+    const Image image = some_image();
+    session.encode({&image, 1});
+    VisualQuery query;
+    query.points = {{20, 10, true}};
+    return session.segment({&query, 1}).front().candidates.front().logits;
+}
+
+void expect_same_answers(const std::string& path, const std::string& original) {
+    const std::vector<Detection> found = find_concept(path), wanted = find_concept(original);
+    ASSERT_EQ(found.size(), wanted.size());
+    ASSERT_FALSE(found.empty());
+    for (size_t i = 0; i < found.size(); ++i) {
+        EXPECT_EQ(found[i].score, wanted[i].score);
+        EXPECT_EQ(found[i].mask, wanted[i].mask);
+    }
+}
+
+void expect_same_clicks(const std::string& path, const std::string& original) {
+    const Tensor found = click(path), wanted = click(original);
+    ASSERT_EQ(found.shape(), wanted.shape());
+    EXPECT_EQ(std::memcmp(found.raw(), wanted.raw(), static_cast<size_t>(wanted.numel()) * sizeof(float)), 0);
+}
+
+TEST(WeightFormats, MetasSam3FileSegmentsAsTheHuggingFaceFolderDoes) {
+    const TemporaryFolder folder;
+    const std::string path = folder.write("sam3.pt", official_sam3());
+    copy_side_files("sam3-a", folder);
+    expect_same_answers(path, data_path("models/sam3-a"));
+    expect_same_clicks(path, data_path("models/sam3-a"));
+}
+
+TEST(WeightFormats, AGgmlFileSegmentsAsTheHuggingFaceFolderDoes) {
+    const TemporaryFolder folder;
+    const std::string path = folder.write("sam3.ggml", ggml_sam3());
+    copy_side_files("sam3-a", folder);
+    expect_same_answers(path, data_path("models/sam3-a"));
+    expect_same_clicks(path, data_path("models/sam3-a"));
+}
+
+TEST(WeightFormats, MetasSam1FileSegmentsAsTheHuggingFaceFolderDoes) {
+    const TemporaryFolder folder;
+    const std::string path = folder.write("sam_vit_b.pth", read_bytes(data_path("weights/sam1-b.pth")));
+    copy_side_files("sam1-b", folder);
+    expect_same_clicks(path, data_path("models/sam1-b"));
+}
+
+}  // namespace
+}  // namespace sam3::test
