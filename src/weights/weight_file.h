@@ -49,9 +49,8 @@ public:
     const std::vector<WeightTensor>& tensors() const { return contents_.tensors; }
     const WeightTensor* find(std::string_view name) const;  // null: not there
 
-    // Files beside the weights of a safetensors, PyTorch or .ggml file or in a Hugging Face folder: config.json,
-    // processor_config.json, preprocessor_config.json, tokenizer.json, vocab.json, merges.txt, tokenizer_config.json.
-    // Empty when absent.
+    // Files beside a weight file or in a Hugging Face folder: config.json, processor_config.json,
+    // preprocessor_config.json, tokenizer.json, vocab.json, merges.txt, tokenizer_config.json. Empty when absent.
     std::optional<std::string> side_path(std::string_view name) const;
     std::optional<std::string> side_file(std::string_view name, size_t max_bytes = size_t{64} << 20) const;
 
