@@ -1,6 +1,6 @@
 #include "util/error.h"
 #include "weights/pickle.h"
-#include "weights/torch_file.h"
+#include "weights/torch_globals.h"
 
 #include <cstdlib>
 

@@ -70,13 +70,16 @@ std::string sentence(const std::string& path, size_t size, std::string_view foun
 }  // namespace
 
 FileKind identify_weights(const uint8_t* data, size_t size) {
-    if (size >= 4 && std::memcmp(data, "GGUF", 4) == 0) return FileKind::gguf;
-    if (size >= 4 && std::memcmp(data, "PK\x03\x04", 4) == 0) return FileKind::torch;
-    if (size >= 4 && std::memcmp(data, "3mas", 4) == 0) return FileKind::ggml;
-    if (size < 9 || data[8] != '{') return FileKind::other;
+    const auto starts_with = [&](std::string_view bytes) {
+        return size >= bytes.size() && std::memcmp(data, bytes.data(), bytes.size()) == 0;
+    };
+    if (starts_with("GGUF")) return FileKind::gguf;
+    if (starts_with("3mas")) return FileKind::ggml;
+    // Before the zip archive: the length of a safetensors header may be any number, that of a zip signature as well.
     uint64_t header = 0;
-    std::memcpy(&header, data, sizeof header);
-    return header <= kMaxSafetensorsHeader ? FileKind::safetensors : FileKind::other;
+    if (size >= sizeof header) std::memcpy(&header, data, sizeof header);
+    if (size > sizeof header && data[8] == '{' && header <= kMaxSafetensorsHeader) return FileKind::safetensors;
+    return starts_with("PK\x03\x04") ? FileKind::torch : FileKind::other;
 }
 
 std::string describe_foreign_file(const uint8_t* data, size_t size, const std::string& path) {

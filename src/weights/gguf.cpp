@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstring>
+#include <filesystem>
 #include <type_traits>
 #include <unordered_set>
 
@@ -207,6 +208,7 @@ WeightFileContents parse_gguf(const uint8_t* data, size_t size, const std::strin
 
 WeightFileContents open_gguf(std::shared_ptr<const MappedFile> file) {
     WeightFileContents contents = parse_gguf(file->data(), file->size(), file->path());
+    contents.side_folder = std::filesystem::absolute(file->path()).parent_path().string();
     contents.mappings.push_back(std::move(file));
     return contents;
 }

@@ -1,6 +1,7 @@
 #include "weights/name_map.h"
 
 #include "util/error.h"
+#include "weights/hashed_names.h"
 #include "weights/quote_name.h"
 
 #include <charconv>
@@ -64,6 +65,7 @@ std::string fill_in(std::string_view replacement, const std::vector<std::string_
 }
 
 std::vector<MappedName> map_name(const NameMap& map, std::string_view file_name) {
+    if (map.hashed != nullptr) file_name = map.hashed->find(file_name).value_or(file_name);
     for (const IgnoreRule& rule : map.ignored)
         if (match_name(rule.pattern, file_name)) return {};
 
@@ -106,7 +108,7 @@ std::vector<MappedName> map_name(const NameMap& map, std::string_view file_name)
 }
 
 const NameMap& identity_name_map() {
-    static const NameMap map{"the file's own names", {}, {}, {}, {}, {}, {}, {}};
+    static const NameMap map{"the file's own names", nullptr, {}, {}, {}, {}, {}, {}, {}};
     return map;
 }
 

@@ -15,6 +15,8 @@
 // ... are what the wildcards stood for.
 namespace sam3 {
 
+class HashedNames;
+
 struct RenameRule {
     std::string_view pattern;
     std::string_view replacement;
@@ -52,7 +54,9 @@ struct IgnoreRule {
 };
 
 struct NameMap {
-    std::string_view name;            // for messages: "SAM 3, Meta's names"
+    std::string_view name;  // for messages: "SAM 3, Meta's names"
+    const HashedNames* hashed =
+        nullptr;                      // names that the file may have as hashes; what follows is on the names themselves
     std::vector<IgnoreRule> ignored;  // on the file's names
     std::vector<RenameRule> renames;  // all applied, in order, each to the result of those before
     // On renamed names:

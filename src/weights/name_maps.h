@@ -14,6 +14,10 @@ const NameMap& sam3_hf_names();
 const NameMap& sam3_official_names();
 // SAM 3 in the .ggml files of PABannier/sam3.cpp.
 const NameMap& sam3_ggml_names();
+// SAM 3's detector as it is converted for MLX, also in ropoctl/sam3cpp's GGUF files, where the names are hashed.
+const NameMap& sam3_mlx_names();
+// SAM 3.1 as Meta publishes it, as far as images need it.
+const NameMap& sam31_official_names();
 // The one of them that the file's names belong to; fails when they belong to none.
 const NameMap& sam3_name_map(const WeightFile& file);
 

@@ -1,4 +1,5 @@
 #include "util/error.h"
+#include "weights/hashed_names.h"
 #include "weights/name_maps.h"
 #include "weights/name_maps_gguf.h"
 #include "weights/quote_name.h"
@@ -287,6 +288,7 @@ bool any_name_starts_with(const WeightFile& file, std::initializer_list<std::str
 const NameMap& sam3_hf_names() {
     static const NameMap map{
         .name = "SAM 3, Hugging Face's names",
+        .hashed = nullptr,
         .ignored = {},
         // A detector saved alone (Sam3Model) lacks the prefix.
         .renames = {{"vision_encoder.**", "detector_model.vision_encoder.$1"},
@@ -309,6 +311,7 @@ const NameMap& sam3_hf_names() {
 const NameMap& sam3_official_names() {
     static const NameMap map{
         .name = "SAM 3, Meta's names",
+        .hashed = nullptr,
         .ignored = {{"**.attn.freqs_cis", "rotary tables, computed from the sizes instead"}},
         .renames = joined(
             {detector_prefixes(), vision_names(), text_names(), detector_names(), tracker_names(), tracker_mlps()}),
@@ -329,6 +332,11 @@ const NameMap& sam3_name_map(const WeightFile& file) {
     if (is_own_gguf(file)) return sam3_gguf_names();
     if (any_name_starts_with(file, {"detector_model.", "tracker_model.", "vision_encoder.", "detr_encoder."}))
         return sam3_hf_names();
+    if (any_name_starts_with(file, {"tracker.model."})) return sam31_official_names();
+    const std::string_view query = "transformer.decoder.query_embed.weight";  // of every detector
+    if (file.find("transformer.encoder.layers.0.self_attn.query_proj.weight") != nullptr ||
+        file.find(HashedNames::hash(query)) != nullptr)
+        return sam3_mlx_names();
     if (any_name_starts_with(file,
                              {"detector.", "tracker.", "sam3_model.", "sam2_predictor.", "backbone.vision_backbone."}))
         return sam3_official_names();

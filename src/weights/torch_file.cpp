@@ -4,6 +4,7 @@
 #include "util/error.h"
 #include "weights/pickle.h"
 #include "weights/quote_name.h"
+#include "weights/torch_globals.h"
 #include "weights/zip_archive.h"
 
 #include <algorithm>
@@ -18,60 +19,6 @@ namespace sam3 {
 namespace {
 
 using Kind = PickleValue::Kind;
-
-struct TorchType {
-    std::string_view name;     // torch.float32
-    std::string_view storage;  // torch.FloatStorage; empty: only as a name beside an untyped storage
-    uint64_t bytes;
-    WeightType type;
-};
-constexpr std::array<TorchType, 21> kTypes{{
-    {"torch.float32", "torch.FloatStorage", 4, WeightType::f32},
-    {"torch.float16", "torch.HalfStorage", 2, WeightType::f16},
-    {"torch.bfloat16", "torch.BFloat16Storage", 2, WeightType::bf16},
-    {"torch.float64", "torch.DoubleStorage", 8, WeightType::f64},
-    {"torch.int8", "torch.CharStorage", 1, WeightType::i8},
-    {"torch.uint8", "torch.ByteStorage", 1, WeightType::u8},
-    {"torch.int16", "torch.ShortStorage", 2, WeightType::i16},
-    {"torch.int32", "torch.IntStorage", 4, WeightType::i32},
-    {"torch.int64", "torch.LongStorage", 8, WeightType::i64},
-    {"torch.bool", "torch.BoolStorage", 1, WeightType::bool_},
-    {"torch.complex64", "torch.ComplexFloatStorage", 8, WeightType::unsupported},
-    {"torch.complex128", "torch.ComplexDoubleStorage", 16, WeightType::unsupported},
-    {"torch.complex32", "", 4, WeightType::unsupported},
-    {"torch.uint16", "", 2, WeightType::unsupported},
-    {"torch.uint32", "", 4, WeightType::unsupported},
-    {"torch.uint64", "", 8, WeightType::unsupported},
-    {"torch.float8_e4m3fn", "", 1, WeightType::unsupported},
-    {"torch.float8_e4m3fnuz", "", 1, WeightType::unsupported},
-    {"torch.float8_e5m2", "", 1, WeightType::unsupported},
-    {"torch.float8_e5m2fnuz", "", 1, WeightType::unsupported},
-    {"torch.float8_e8m0fnu", "", 1, WeightType::unsupported},
-}};
-
-constexpr std::string_view kTensor = "torch._utils._rebuild_tensor_v2";
-constexpr std::string_view kTypedTensor = "torch._utils._rebuild_tensor_v3";
-constexpr std::string_view kParameter = "torch._utils._rebuild_parameter";
-constexpr std::string_view kParameterWithState = "torch._utils._rebuild_parameter_with_state";
-constexpr std::string_view kUntypedStorage = "torch.storage.UntypedStorage";
-// Besides the types. Those after the storage occur only in what is passed over.
-constexpr std::array<std::string_view, 11> kGlobals{kTensor,          kTypedTensor,
-                                                    kParameter,       kParameterWithState,
-                                                    kUntypedStorage,  "collections.OrderedDict",
-                                                    "builtins.set",   "__builtin__.set",
-                                                    "_codecs.encode", "torch.Size",
-                                                    "torch.device"};
-
-const TorchType* type_with_name(std::string_view name) {
-    const auto* found = std::find_if(kTypes.begin(), kTypes.end(), [&](const TorchType& t) { return t.name == name; });
-    return found == kTypes.end() ? nullptr : found;
-}
-
-const TorchType* type_with_storage(std::string_view storage) {
-    const auto* found =
-        std::find_if(kTypes.begin(), kTypes.end(), [&](const TorchType& t) { return t.storage == storage; });
-    return storage.empty() || found == kTypes.end() ? nullptr : found;
-}
 
 // A tensor as the pickle describes it; offset and strides count values.
 struct Description {
@@ -146,7 +93,7 @@ public:
                  ": found a TorchScript program, expected weights: load it with torch.jit.load and save its "
                  "state_dict() with torch.save");
         const ZipEntry* order = find("byteorder");
-        if (order != nullptr && std::string(order->data, order->data + order->bytes) == "big")
+        if (order != nullptr && std::string_view(reinterpret_cast<const char*>(order->data), order->bytes) == "big")
             fail(path, ": found a PyTorch file with big-endian numbers: save it again on a little-endian machine");
     }
 
@@ -230,9 +177,10 @@ private:
         const PickleValue* value = &pickle_.at(number);
         for (int wrappings = 0; wrappings < 3 && value->kind == Kind::call; ++wrappings) {
             const std::string& function = pickle_.at(value->items[0]).text;
-            if (function == kTensor || function == kTypedTensor) return value;
+            if (function == kTorchTensor || function == kTorchTypedTensor) return value;
             const std::vector<uint32_t>& arguments = pickle_.at(value->items[1]).items;
-            if ((function != kParameter && function != kParameterWithState) || arguments.empty()) return nullptr;
+            if ((function != kTorchParameter && function != kTorchParameterWithState) || arguments.empty())
+                return nullptr;
             value = &pickle_.at(arguments[0]);
         }
         return nullptr;
@@ -251,19 +199,19 @@ private:
             damaged(name, "has no storage");
         const std::string& type = pickle_.at(id->items[1]).text;
         tensor.storage = pickle_.at(id->items[2]).text;
-        if (type != kUntypedStorage) tensor.type = type_with_storage(type);
+        if (type != kTorchUntypedStorage) tensor.type = torch_type_with_storage(type);
     }
 
     // Arguments of a tensor: storage, offset, sizes, strides, requires_grad, hooks, then the type (typed tensors only),
     // then a dict of flags (optional).
     Description read_description(const std::string& name, const PickleValue& call) const {
-        const bool is_typed = pickle_.at(call.items[0]).text == kTypedTensor;
+        const bool is_typed = pickle_.at(call.items[0]).text == kTorchTypedTensor;
         const std::vector<uint32_t>& arguments = pickle_.at(call.items[1]).items;
         const size_t flags = is_typed ? 7 : 6;
         if (arguments.size() < flags) damaged(name, "is described by too few values");
         Description tensor;
         read_storage(name, pickle_.at(arguments[0]), tensor);
-        if (is_typed) tensor.type = type_with_name(pickle_.at(arguments[6]).text);
+        if (is_typed) tensor.type = torch_type_with_name(pickle_.at(arguments[6]).text);
         if (tensor.type == nullptr) damaged(name, "has no type");
 
         tensor.offset = read_size(name, pickle_.at(arguments[1]));
@@ -334,11 +282,6 @@ private:
 };
 
 }  // namespace
-
-bool is_torch_global(std::string_view name) {
-    return std::find(kGlobals.begin(), kGlobals.end(), name) != kGlobals.end() || type_with_name(name) != nullptr ||
-           type_with_storage(name) != nullptr;
-}
 
 WeightFileContents parse_torch_file(const uint8_t* data, size_t size, const std::string& path) {
     const Archive archive(data, size, path);

@@ -2,8 +2,6 @@
 
 #include "weights/weight_file.h"
 
-#include <string_view>
-
 namespace sam3 {
 
 // Reads a file that torch.save wrote (.pt, .pth, pytorch_model.bin): a zip archive with a pickle and the numbers beside
@@ -13,9 +11,5 @@ namespace sam3 {
 WeightFileContents parse_torch_file(const uint8_t* data, size_t size, const std::string& path);
 
 WeightFileContents open_torch_file(std::shared_ptr<const MappedFile> file);
-
-// Whether a pickle may name this Python object ("torch.FloatStorage"): types of numbers, and how PyTorch describes
-// tensors. For parse_pickle.
-bool is_torch_global(std::string_view name);
 
 }  // namespace sam3

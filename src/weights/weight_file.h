@@ -50,9 +50,8 @@ public:
     const WeightTensor* find(std::string_view name) const;  // null: not there
     const std::vector<std::shared_ptr<const MappedFile>>& mappings() const { return contents_.mappings; }
 
-    // Files beside the weights of a safetensors, PyTorch or .ggml file or in a Hugging Face folder: config.json,
-    // processor_config.json, preprocessor_config.json, tokenizer.json, vocab.json, merges.txt, tokenizer_config.json.
-    // Empty when absent.
+    // Files beside a weight file or in a Hugging Face folder: config.json, processor_config.json,
+    // preprocessor_config.json, tokenizer.json, vocab.json, merges.txt, tokenizer_config.json. Empty when absent.
     std::optional<std::string> side_path(std::string_view name) const;
     std::optional<std::string> side_file(std::string_view name, size_t max_bytes = size_t{64} << 20) const;
 

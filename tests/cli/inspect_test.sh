@@ -67,3 +67,27 @@ test_check_says_that_a_strange_file_is_no_model() {
     has stdout "not recognised"
     grep -qE "^missing +model\.safetensors: " stdout || fail "no sentence about the file"
 }
+
+test_files_of_other_programs_are_recognised_by_content() {
+    local data
+    data=$(dirname "${BASH_SOURCE[0]}")/../data/weights
+    cp "$data/sam1-b.pth" model.gguf
+    run 0 inspect model.gguf
+    has stdout "PyTorch file"
+    has stdout "SAM 1, Meta's names"
+    run 0 inspect "$data/torch-5.pt" --tensors
+    grep -qE '^complex +torch\.complex64 +96 bytes +\[3, 4\]$' stdout || fail "no line for the complex tensor"
+    run 0 inspect "$data/ggml-3.ggml"
+    has stdout "sam3.detector_config.text_config.vocab_size = "
+    has stdout 'tokenizer.ggml.merges = ["a b</w>"'
+}
+
+test_a_pickle_that_asks_for_more_than_tensors_is_refused_by_name() {
+    # A stored zip entry x/data.pkl with "os.system" in it, and the directory.
+    printf 'PK\3\4\12\0\0\0\0\0\0\0\0\0\0\0\0\0\15\0\0\0\15\0\0\0\12\0\0\0x/data.pklcos\nsystem\n)R' >bad.pt
+    printf 'PK\1\2\12\0\12\0\0\0\0\0\0\0\0\0\0\0\0\0\15\0\0\0\15\0\0\0\12\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0x/data.pkl' >>bad.pt
+    printf 'PK\5\6\0\0\0\0\1\0\1\0\70\0\0\0\65\0\0\0\0\0' >>bad.pt
+    run 1 inspect bad.pt
+    has stderr "asks for the Python object 'os.system'"
+    has stderr "nothing was run"
+}

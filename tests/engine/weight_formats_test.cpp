@@ -2,6 +2,7 @@
 #include "engine/image_session.h"
 #include "support/goldens.h"
 #include "tests/weights/ggml_sam3.h"
+#include "tests/weights/mlx_sam3.h"
 #include "tests/weights/official_sam3.h"
 
 namespace sam3::test {
@@ -71,6 +72,45 @@ TEST(WeightFormats, AGgmlFileSegmentsAsTheHuggingFaceFolderDoes) {
     copy_side_files("sam3-a", folder);
     expect_same_answers(path, data_path("models/sam3-a"));
     expect_same_clicks(path, data_path("models/sam3-a"));
+}
+
+TEST(WeightFormats, AnMlxFileFindsConceptsAsTheHuggingFaceFolderDoes) {
+    const TemporaryFolder folder;
+    const std::string path = folder.write("mlx.safetensors", to_safetensors(mlx_sam3()));
+    copy_side_files("sam3-a", folder);
+    expect_same_answers(path, data_path("models/sam3-a"));
+}
+
+// SAM 3.1's image model has SAM 3's architecture, so SAM 3's numbers under the new names must give the same answers.
+TEST(WeightFormats, Sam31SegmentsImagesAndSaysThatItFollowsNothing) {
+    const Bytes official = official_sam3();
+    std::vector<NamedTensor> tensors;
+    for (NamedTensor& tensor : tensors_of(parse_torch_file(official.data(), official.size(), "sam3.pt"))) {
+        for (const auto& [old_name, new_name] : std::vector<std::pair<std::string, std::string>>{
+                 {"detector.backbone.vision_backbone.sam2_convs.",
+                  "detector.backbone.vision_backbone.interactive_convs."},
+                 {"tracker.sam_prompt_encoder.", "tracker.model.interactive_sam_prompt_encoder."},
+                 {"tracker.sam_mask_decoder.", "tracker.model.interactive_sam_mask_decoder."},
+                 {"tracker.no_mem_embed", "tracker.model.interactivity_no_mem_embed"},
+                 {"tracker.no_mem_pos_enc", ""},
+                 {"tracker.mask_downsample.", "tracker.model.interactive_mask_downsample."},
+                 {"tracker.maskmem_", "tracker.model.maskmem_"},
+                 {"tracker.transformer.", "tracker.model.transformer."},
+                 {"tracker.obj_ptr_", "tracker.model.obj_ptr_"},
+                 {"tracker.no_obj_", "tracker.model.no_obj_"}})
+            if (tensor.name.compare(0, old_name.size(), old_name) == 0)
+                tensor.name = new_name.empty() ? "" : new_name + tensor.name.substr(old_name.size());
+        if (!tensor.name.empty() && tensor.name.find("convs.3.") == std::string::npos)
+            tensors.push_back(std::move(tensor));
+    }
+    const TemporaryFolder folder;
+    const std::string path = folder.write("sam3.1.safetensors", to_safetensors(tensors));
+    copy_side_files("sam3-a", folder);
+    expect_same_answers(path, data_path("models/sam3-a"));
+    expect_same_clicks(path, data_path("models/sam3-a"));
+    const auto model = Model::load({.path = path, .behaviour = "", .image_size = 0});
+    EXPECT_EQ(model->name(), "SAM 3.1, Meta's names");
+    EXPECT_FALSE(model->follows_objects());
 }
 
 TEST(WeightFormats, MetasSam1FileSegmentsAsTheHuggingFaceFolderDoes) {

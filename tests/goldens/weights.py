@@ -4,8 +4,9 @@ Run it in the reference environment, with ggml's library installed there (Debian
 
     python3 tests/goldens/weights.py tests/data/weights --official NAMES.txt [--converter CHECKOUT]
 
-NAMES.txt lists Meta's SAM 3 checkpoint, one "name [shape]" a line. CHECKOUT is a source tree of transformers; with it
-the pairs of official and Hugging Face names come from its own conversion script, otherwise that file is left alone.
+NAMES.txt lists Meta's SAM 3 checkpoint, one "name [shape]" a line; --official31 takes the same of SAM 3.1. CHECKOUT is a
+source tree of transformers; with it the pairs of official and Hugging Face names come from its own conversion script,
+otherwise that file is left alone.
 """
 
 import argparse
@@ -267,6 +268,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--official", type=Path)
+    parser.add_argument("--official31", type=Path)
     parser.add_argument("--converter", type=Path)
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
@@ -277,6 +279,9 @@ def main():
     ggml.write_gguf(options.folder / "ggml.gguf")
     names = hugging_face_names()
     (options.folder / "sam3-hf-names.txt").write_text("\n".join(collapse(f"{k} {v}" for k, v in names.items())) + "\n")
+    if options.official31:
+        lines = [line for line in options.official31.read_text().splitlines() if line.endswith("]")]
+        (options.folder / "sam3.1-official-names.txt").write_text("\n".join(collapse(lines)) + "\n")
     if options.official:
         official = [line for line in options.official.read_text().splitlines() if line]
         (options.folder / "sam3-official-names.txt").write_text("\n".join(collapse(official)) + "\n")

@@ -2,6 +2,7 @@
 
 #include "tests/weights/name_lists.h"
 #include "weights/binder.h"
+#include "weights/hashed_names.h"
 
 #include <set>
 
@@ -113,6 +114,58 @@ TEST(Sam3Names, EachNameInAGgmlFileIsTheOneThatItsWriterMadeOfMetas) {
             EXPECT_EQ(found[i].position, wanted[i].position) << line;
         }
     }
+}
+
+// As mlx_sam3 converts Meta's names; shapes of convolutions differ, so only names are compared.
+TEST(Sam3Names, EveryHashedNameIsFoundAndMeansWhatItsOriginalMeans) {
+    size_t compared = 0;
+    for (const auto& [name, shape] : read_shapes("sam3-official-names.txt")) {
+        if (name.compare(0, 9, "detector.") != 0) continue;
+        const std::vector<MappedName> wanted = map_name(sam3_official_names(), name);
+        std::vector<std::string> originals{name.substr(9)};
+        const size_t fused = originals[0].find("in_proj_");
+        if (fused != std::string::npos) {
+            const std::string stem = originals[0].substr(0, fused), rest = originals[0].substr(fused + 8);
+            originals = {stem + "query_proj." + rest, stem + "key_proj." + rest, stem + "value_proj." + rest};
+        }
+        for (size_t i = 0; i < originals.size(); ++i) {
+            const std::vector<MappedName> plain = map_name(sam3_mlx_names(), originals[i]);
+            const std::vector<MappedName> hashed = map_name(sam3_mlx_names(), HashedNames::hash(originals[i]));
+            ASSERT_EQ(hashed.size(), plain.size()) << originals[i];
+            ASSERT_EQ(plain.size(), fused == std::string::npos ? wanted.size() : 1U) << originals[i];
+            for (size_t k = 0; k < plain.size(); ++k) {
+                EXPECT_EQ(hashed[k].canonical, plain[k].canonical);
+                EXPECT_EQ(plain[k].canonical, wanted[i + k].canonical);
+                ++compared;
+            }
+        }
+    }
+    EXPECT_GT(compared, 1200U);
+}
+
+TEST(Sam3Names, Sam31ProvidesWhatImagesNeed) {
+    const auto shapes = read_shapes("sam3.1-official-names.txt");
+    ASSERT_EQ(shapes.size(), 1623U);
+    const auto file = file_with(shapes);
+    ASSERT_EQ(&sam3_name_map(*file), &sam31_official_names());
+    WeightLoader loader(file, sam31_official_names());
+    size_t found = 0;
+    for (const auto& [name, shape] : read_shapes("sam3-hf-names.txt")) {
+        const bool is_video =
+            name.compare(0, 14, "tracker_model.") == 0 && name.compare(0, 28, "tracker_model.prompt_encoder") != 0 &&
+            name.compare(0, 26, "tracker_model.mask_decoder") != 0 &&
+            name.find("shared_image_embedding") == name.npos && name.find("no_memory_embedding") == name.npos;
+        const bool is_half_level = name.find("fpn_layers.3.") != name.npos;
+        EXPECT_EQ(loader.root().shape_of(name), is_video || is_half_level ? std::nullopt : std::optional<Shape>(shape))
+            << name;
+        found += loader.root().shape_of(name) ? 1 : 0;
+    }
+    EXPECT_GT(found, 1500U);
+    // Nothing is mapped to a name that no model has.
+    const auto canonical = read_shapes("sam3-hf-names.txt");
+    for (const auto& [name, shape] : shapes)
+        for (const MappedName& mapped : map_name(sam31_official_names(), name))
+            EXPECT_TRUE(canonical.count(mapped.canonical) == 1 || is_unused(mapped.canonical)) << name;
 }
 
 TEST(Sam3Names, HuggingFaceNamesStayAsTheyAre) {

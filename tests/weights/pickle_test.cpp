@@ -1,7 +1,7 @@
 #include "weights/pickle.h"
 
 #include "tests/weights/files.h"
-#include "weights/torch_file.h"
+#include "weights/torch_globals.h"
 
 namespace sam3::test {
 namespace {

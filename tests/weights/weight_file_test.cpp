@@ -1,6 +1,7 @@
 #include "weights/weight_file.h"
 
 #include "tests/weights/files.h"
+#include "weights/file_kind.h"
 #include "weights/hf_folder.h"
 #include "weights/json_text.h"
 
@@ -20,6 +21,10 @@ TEST(WeightFile, TheKindIsRecognisedByContentNotByName) {
     EXPECT_EQ(open_weight_file(disguised)->format(), "safetensors");
     const Bytes gguf = read_bytes(std::string(SAM3_TEST_DATA) + "/weights/ggml.gguf");
     EXPECT_EQ(open_weight_file(folder.write("model.safetensors", gguf))->format(), "GGUF");
+    const Bytes torch = read_bytes(std::string(SAM3_TEST_DATA) + "/weights/torch-2.pt");
+    EXPECT_EQ(open_weight_file(folder.write("model.ggml", torch))->format(), "PyTorch file");
+    const Bytes ggml = read_bytes(std::string(SAM3_TEST_DATA) + "/weights/ggml-3.ggml");
+    EXPECT_EQ(open_weight_file(folder.write("model.pt", ggml))->format(), "ggml");
 }
 
 // The low bytes of its header length look like a pickle's or a JSON text's first bytes.
@@ -29,6 +34,9 @@ TEST(WeightFile, SafetensorsWinOverShorterSignatures) {
         const std::string header = kHeaderA + std::string(length - kHeaderA.size(), ' ');
         EXPECT_EQ(open_weight_file(folder.write("x", safetensors(header, Bytes(4))))->tensors().size(), 1U);
     }
+    const Bytes zip_like{'P', 'K', 3, 4, 0, 0, 0, 0, '{'};  // a header of 64 MB
+    EXPECT_EQ(identify_weights(zip_like.data(), zip_like.size()), FileKind::safetensors);
+    EXPECT_EQ(identify_weights(zip_like.data(), 4), FileKind::torch);
 }
 
 TEST(WeightFile, ForeignFilesAreNamed) {
