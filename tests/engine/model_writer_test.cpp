@@ -121,7 +121,8 @@ TEST(ModelWriter, TheVisualCutFollowsClicksAndKnowsNoText) {
     const auto model = Model::load({.path = options.output, .behaviour = "", .image_size = 0});
     EXPECT_FALSE(model->finds_concepts());
     EXPECT_TRUE(model->follows_objects());
-    for (const WeightTensor& tensor : open_weight_file(options.output)->tensors())
+    const auto file = open_weight_file(options.output);
+    for (const WeightTensor& tensor : file->tensors())
         EXPECT_TRUE(tensor.name.starts_with("vision.") || tensor.name.starts_with("trk")) << tensor.name;
 }
 

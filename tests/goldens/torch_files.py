@@ -11,13 +11,14 @@
 
 import collections
 import json
-import re
 import sys
 import zipfile
 from pathlib import Path
 
 import torch
 from safetensors.torch import load_file, save_file
+
+from official_sam3 import official_state
 
 DATA = Path(sys.argv[1])
 OUT = DATA / "weights"
@@ -79,59 +80,9 @@ def sam1():
     torch.save(collections.OrderedDict((names[k], v) for k, v in weights.items() if names[k]), OUT / "sam1-b.pth")
 
 
-def numbers(text):
-    for part in text.split(","):
-        first, _, last = part.partition("-")
-        yield from range(int(first), int(last or first) + 1)
-
-
-def pairs():
-    """Official name, name of transformers' converter."""
-    for line in (OUT / "sam3-official-to-hf.txt").read_text().splitlines():
-        found = re.search(r"\{([\d,-]+)\}", line)
-        for number in numbers(found.group(1)) if found else [None]:
-            one = line if number is None else line.replace(found.group(0), str(number)).replace("{}", str(number))
-            yield one.split(" -> ")
-
-
 def sam3():
     weights = load_file(DATA / "models/sam3-a/model.safetensors")
-    layers = {int(k.split(".")[4]) for k in weights if k.startswith("detector_model.vision_encoder.backbone.layers.")}
-    state, recipes, unused = collections.OrderedDict(), {}, set(weights)
-
-    def add(official, tensor, *recipe):
-        state[official] = tensor
-        recipes[tensor.untyped_storage().data_ptr()] = recipe
-        unused.difference_update(recipe)
-
-    point_name = "tracker_model.prompt_encoder.point_embed.weight"
-    for official, hf in pairs():
-        if official.endswith("freqs_cis"):
-            if int(official.split(".")[5]) in layers:
-                add(official, torch.zeros(4, 2, dtype=torch.complex64), "zeros 64")
-            continue
-        parts = [hf]
-        if ".qkv." in hf:
-            parts = [hf.replace(".qkv.", f".{x}_proj.") for x in "qkv"]
-        elif "in_proj_" in hf:
-            parts = [hf.replace("in_proj_", f"{x}_proj.") for x in "qkv"]
-        elif "point_embeddings." in official:
-            parts = [point_name]
-        if any(part not in weights for part in parts):
-            continue
-        if "point_embeddings." in official:  # four rows of one storage
-            state[official] = weights[point_name][int(official.split(".")[-2])][None]
-            recipes[weights[point_name].untyped_storage().data_ptr()] = (point_name,)
-            unused.discard(point_name)
-        elif official.endswith("trunk.pos_embed"):
-            row = torch.zeros_like(weights[hf][:, :1])
-            add(official, torch.cat([row, weights[hf]], 1), f"zeros {row.nbytes}", hf)
-        elif official.endswith("encoder.text_projection"):
-            add(official, weights[hf].t(), hf)  # a view, out of order
-        else:
-            add(official, torch.cat([weights[p] for p in parts]) if len(parts) > 1 else weights[hf], *parts)
-    unused.discard("tracker_model.shared_image_embedding.positional_embedding")
-    assert not unused, sorted(unused)
+    state, recipes = official_state(weights, OUT / "sam3-official-to-hf.txt")
 
     path = OUT / "sam3-a-official.pt"
     torch.save({"model": state}, path)
