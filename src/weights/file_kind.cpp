@@ -29,8 +29,8 @@ constexpr std::string_view kSaveAgain = "load it in PyTorch and save the model's
 constexpr std::array kSignatures{
     Signature{"version https://git-lfs.github.com/spec/"sv, "a Git LFS pointer", "run `git lfs pull`"},
     Signature{"FUGG"sv, "a big-endian GGUF file", "convert it to little-endian"},
-    Signature{"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19"sv, "a PyTorch file from before version 1.6",
-              kSaveAgain},
+    Signature{"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19"sv,
+              "a PyTorch file in the form before version 1.6", kSaveAgain},
     Signature{"\x80\x02"sv, "a Python pickle", kSaveAgain},
     Signature{"\x80\x03"sv, "a Python pickle", kSaveAgain},
     Signature{"\x80\x04"sv, "a Python pickle", kSaveAgain},

@@ -55,8 +55,8 @@ struct IgnoreRule {
 
 struct NameMap {
     std::string_view name;  // for messages: "SAM 3, Meta's names"
-    const HashedNames* hashed =
-        nullptr;                      // names that the file may have as hashes; what follows is on the names themselves
+    // Names that the file may hold as hashes; all below is about the names themselves.
+    const HashedNames* hashed = nullptr;
     std::vector<IgnoreRule> ignored;  // on the file's names
     std::vector<RenameRule> renames;  // all applied, in order, each to the result of those before
     // On renamed names:

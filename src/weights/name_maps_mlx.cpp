@@ -14,31 +14,32 @@ const HashedNames& hashed_names() {
         "backbone.vision_backbone.trunk.{patch_embed.proj,ln_pre}.{weight,bias}",
         "backbone.vision_backbone.trunk.blocks.{0-63}.{norm1,norm2,attn.qkv,attn.proj,mlp.fc1,mlp.fc2}.{weight,bias}",
         "backbone.vision_backbone.trunk.blocks.{0-63}.attn.freqs_cis",
-        "backbone.vision_backbone.{convs,sam2_convs}.{0-7}."
-        "{dconv_2x2_0,dconv_2x2_1,dconv_2x2,conv_1x1,conv_3x3}.{weight,bias}",
+        "backbone.vision_backbone.{convs,sam2_convs}.{0-7}.{conv_1x1,conv_3x3,dconv_2x2}.{weight,bias}",
+        "backbone.vision_backbone.{convs,sam2_convs}.{0-7}.dconv_2x2_{0,1}.{weight,bias}",
         "backbone.language_backbone.{resizer,encoder.ln_final,encoder.token_embedding}.{weight,bias}",
         "backbone.language_backbone.encoder.{positional_embedding,text_projection}",
-        "backbone.language_backbone.encoder.transformer.resblocks.{0-63}."
-        "{ln_1,ln_2,mlp.c_fc,mlp.c_proj}.{weight,bias}",
-        "backbone.language_backbone.encoder.transformer.resblocks.{0-63}.attn."
-        "{query_proj,key_proj,value_proj,out_proj}.{weight,bias}",
+        "backbone.language_backbone.encoder.transformer.resblocks.{0-63}.{ln_1,ln_2}.{weight,bias}",
+        "backbone.language_backbone.encoder.transformer.resblocks.{0-63}.mlp.{c_fc,c_proj}.{weight,bias}",
+        "backbone.language_backbone.encoder.transformer.resblocks.{0-63}.attn.{query,key,value,out}_proj.{weight,bias}",
 
         "geometry_encoder.{points,boxes}_{direct_project,pool_project,pos_enc_project}.{weight,bias}",
         "geometry_encoder.{final_proj,norm,encode_norm,img_pre_norm,label_embed,cls_embed}.{weight,bias}",
-        "{geometry_encoder.encode,transformer.encoder.layers,transformer.decoder.layers}.{0-31}."
-        "{linear1,linear2,norm1,norm2,norm3,catext_norm}.{weight,bias}",
-        "{geometry_encoder.encode,transformer.encoder.layers,transformer.decoder.layers}.{0-31}."
-        "{self_attn,cross_attn,cross_attn_image,ca_text}.{query_proj,key_proj,value_proj,out_proj}.{weight,bias}",
+        "geometry_encoder.encode.{0-31}.{linear1,linear2,norm1,norm2,norm3}.{weight,bias}",
+        "geometry_encoder.encode.{0-31}.{self_attn,cross_attn_image}.{query,key,value,out}_proj.{weight,bias}",
+
+        "transformer.{encoder,decoder}.layers.{0-31}.{linear1,linear2,norm1,norm2,norm3,catext_norm}.{weight,bias}",
+        "transformer.encoder.layers.{0-31}.{self_attn,cross_attn_image}.{query,key,value,out}_proj.{weight,bias}",
+        "transformer.decoder.layers.{0-31}.{self_attn,cross_attn,ca_text}.{query,key,value,out}_proj.{weight,bias}",
         "transformer.decoder.{query_embed,reference_points,presence_token,norm,presence_token_out_norm}.{weight,bias}",
-        "transformer.decoder.{bbox_embed,ref_point_head,boxRPB_embed_x,boxRPB_embed_y,presence_token_head}."
-        "layers.{0-7}.{weight,bias}",
+        "transformer.decoder.{bbox_embed,ref_point_head,presence_token_head}.layers.{0-7}.{weight,bias}",
+        "transformer.decoder.boxRPB_embed_{x,y}.layers.{0-7}.{weight,bias}",
 
         "segmentation_head.{instance_seg_head,semantic_seg_head,cross_attn_norm}.{weight,bias}",
-        "segmentation_head.{pixel_decoder.conv_layers,pixel_decoder.norms,mask_predictor.mask_embed.layers}.{0-7}."
-        "{weight,bias}",
-        "segmentation_head.cross_attend_prompt.{query_proj,key_proj,value_proj,out_proj}.{weight,bias}",
-        "dot_prod_scoring.{prompt_proj,hs_proj,prompt_mlp.out_norm,prompt_mlp.layers.0,prompt_mlp.layers.1}."
-        "{weight,bias}",
+        "segmentation_head.pixel_decoder.{conv_layers,norms}.{0-7}.{weight,bias}",
+        "segmentation_head.mask_predictor.mask_embed.layers.{0-7}.{weight,bias}",
+        "segmentation_head.cross_attend_prompt.{query,key,value,out}_proj.{weight,bias}",
+        "dot_prod_scoring.{prompt_proj,hs_proj,prompt_mlp.out_norm}.{weight,bias}",
+        "dot_prod_scoring.prompt_mlp.layers.{0-7}.{weight,bias}",
     });
     return names;
 }

@@ -102,16 +102,16 @@ private:
                 if (const auto protocol = cursor_.read<uint8_t>(); protocol < 2 || protocol > 5)
                     fail(cursor_.path(), ": expected a pickle of protocol 2 to 5, found ", int{protocol});
                 return true;
-            case 0x95: cursor_.read<uint64_t>(); return true;  // FRAME: a hint for readers that buffer
-            case 'N': push_new(Kind::opaque); return true;
-            case 0x88: push_new(Kind::integer, 1); return true;
-            case 0x89: push_new(Kind::integer, 0); return true;
-            case 'K': push_new(Kind::integer, cursor_.read<uint8_t>()); return true;
-            case 'M': push_new(Kind::integer, cursor_.read<uint16_t>()); return true;
-            case 'J': push_new(Kind::integer, cursor_.read<int32_t>()); return true;
-            case 0x8a: push_long(cursor_.read<uint8_t>()); return true;   // LONG1
-            case 0x8b: push_long(cursor_.read<uint32_t>()); return true;  // LONG4
-            case 'G':
+            case 0x95: cursor_.read<uint64_t>(); return true;    // FRAME: a hint for readers that buffer
+            case 'N': push_new(Kind::opaque); return true;       // NONE
+            case 0x88: push_new(Kind::integer, 1); return true;  // NEWTRUE
+            case 0x89: push_new(Kind::integer, 0); return true;  // NEWFALSE
+            case 'K': push_new(Kind::integer, cursor_.read<uint8_t>()); return true;   // BININT1
+            case 'M': push_new(Kind::integer, cursor_.read<uint16_t>()); return true;  // BININT2
+            case 'J': push_new(Kind::integer, cursor_.read<int32_t>()); return true;   // BININT
+            case 0x8a: push_long(cursor_.read<uint8_t>()); return true;                // LONG1
+            case 0x8b: push_long(cursor_.read<uint32_t>()); return true;               // LONG4
+            case 'G':                                                                  // BINFLOAT
                 cursor_.read<uint64_t>();
                 push_new(Kind::opaque);
                 return true;
@@ -130,12 +130,12 @@ private:
 
     bool push_text(uint8_t code) {
         switch (code) {
-            case 'X': keep_text(cursor_.read<uint32_t>()); return true;
-            case 0x8c: keep_text(cursor_.read<uint8_t>()); return true;
-            case 0x8d: keep_text(cursor_.read<uint64_t>()); return true;
-            case 'B': skip_bytes(cursor_.read<uint32_t>()); return true;
-            case 'C': skip_bytes(cursor_.read<uint8_t>()); return true;
-            case 0x8e: skip_bytes(cursor_.read<uint64_t>()); return true;
+            case 'X': keep_text(cursor_.read<uint32_t>()); return true;    // BINUNICODE
+            case 0x8c: keep_text(cursor_.read<uint8_t>()); return true;    // SHORT_BINUNICODE
+            case 0x8d: keep_text(cursor_.read<uint64_t>()); return true;   // BINUNICODE8
+            case 'B': skip_bytes(cursor_.read<uint32_t>()); return true;   // BINBYTES
+            case 'C': skip_bytes(cursor_.read<uint8_t>()); return true;    // SHORT_BINBYTES
+            case 0x8e:                                                     // BINBYTES8
             case 0x96: skip_bytes(cursor_.read<uint64_t>()); return true;  // BYTEARRAY8
             default: return false;
         }
@@ -153,11 +153,11 @@ private:
 
     bool use_memo(uint8_t code) {
         switch (code) {
-            case 'q': memo_[cursor_.read<uint8_t>()] = top(); break;
-            case 'r': memo_[cursor_.read<uint32_t>()] = top(); break;
+            case 'q': memo_[cursor_.read<uint8_t>()] = top(); break;               // BINPUT
+            case 'r': memo_[cursor_.read<uint32_t>()] = top(); break;              // LONG_BINPUT
             case 0x94: memo_[static_cast<uint32_t>(memo_.size())] = top(); break;  // MEMOIZE
-            case 'h': push(recall(cursor_.read<uint8_t>())); break;
-            case 'j': push(recall(cursor_.read<uint32_t>())); break;
+            case 'h': push(recall(cursor_.read<uint8_t>())); break;                // BINGET
+            case 'j': push(recall(cursor_.read<uint32_t>())); break;               // LONG_BINGET
             default: return false;
         }
         if (memo_.size() > kMaxValues) damaged("it notes too many values");
@@ -172,23 +172,23 @@ private:
 
     bool build_container(uint8_t code) {
         switch (code) {
-            case '(':
+            case '(':  // MARK
                 if (marks_.size() >= kMaxMarks) damaged("it is nested too deep");
                 marks_.push_back(stack_.size());
                 return true;
-            case ')': push_new(Kind::tuple); return true;
+            case ')': push_new(Kind::tuple); return true;  // EMPTY_TUPLE
             case 0x85:
             case 0x86:
-            case 0x87: push_items(Kind::tuple, pop_many(code - 0x84U)); return true;
-            case 't': push_items(Kind::tuple, pop_to_mark()); return true;
-            case ']': push_new(Kind::list); return true;
-            case 'a': extend(Kind::list, pop_many(1)); return true;
-            case 'e': extend(Kind::list, pop_to_mark()); return true;
-            case '}': push_new(Kind::dict); return true;
-            case 's': extend(Kind::dict, pop_many(2)); return true;
-            case 'u': extend(Kind::dict, pop_to_mark()); return true;
-            case 0x8f: push_new(Kind::opaque); return true;  // EMPTY_SET
-            case 0x90:                                       // ADDITEMS
+            case 0x87: push_items(Kind::tuple, pop_many(code - 0x84U)); return true;  // TUPLE1 to TUPLE3
+            case 't': push_items(Kind::tuple, pop_to_mark()); return true;            // TUPLE
+            case ']': push_new(Kind::list); return true;                              // EMPTY_LIST
+            case 'a': extend(Kind::list, pop_many(1)); return true;                   // APPEND
+            case 'e': extend(Kind::list, pop_to_mark()); return true;                 // APPENDS
+            case '}': push_new(Kind::dict); return true;                              // EMPTY_DICT
+            case 's': extend(Kind::dict, pop_many(2)); return true;                   // SETITEM
+            case 'u': extend(Kind::dict, pop_to_mark()); return true;                 // SETITEMS
+            case 0x8f: push_new(Kind::opaque); return true;                           // EMPTY_SET
+            case 0x90:                                                                // ADDITEMS
                 pop_to_mark();
                 top_of_kind(Kind::opaque, "it adds to something that is no set");
                 return true;

@@ -23,6 +23,13 @@ Bytes patched(Bytes bytes, size_t offset, T value) {
     return bytes;
 }
 
+size_t find_tokenizer(const Bytes& bytes) {
+    const Bytes magic{0x00, 0x6b, 0x6f, 0x74};
+    const auto found = std::search(bytes.begin(), bytes.end(), magic.begin(), magic.end());
+    EXPECT_NE(found, bytes.end());
+    return static_cast<size_t>(found - bytes.begin());
+}
+
 constexpr size_t kHeader = 16 + 4 * 37;  // of version 3 with the two global layers of sam3-a
 
 TEST(GgmlFile, EveryVersionAndTypeHoldsTheValuesThatWereWritten) {
@@ -50,6 +57,10 @@ TEST(GgmlFile, TheTokenizerIsReadByNumber) {
     const Metadata metadata = parse(example()).metadata;
     EXPECT_EQ(metadata.get_strings("tokenizer.ggml.tokens"), (std::vector<std::string>{"a", "b</w>", "ab</w>", "é"}));
     EXPECT_EQ(metadata.get_strings("tokenizer.ggml.merges"), (std::vector<std::string>{"a b</w>", "é a"}));
+    const Bytes bytes = example();
+    const size_t at = find_tokenizer(bytes);
+    const Bytes swapped = patched<int32_t>(patched<int32_t>(bytes, at + 13, 1), at + 26, 0);  // the first two numbers
+    EXPECT_EQ(parse(swapped).metadata.get_strings("tokenizer.ggml.tokens")[0], "b</w>");
 }
 
 // The sizes of the header, under the names of Hugging Face's config.json, whose values sam3-a's file must have.
@@ -143,10 +154,7 @@ TEST(GgmlFile, WrongTensorsAreRefused) {
 
 TEST(GgmlFile, WrongTokenizersAreRefused) {
     const Bytes bytes = example();
-    const Bytes magic{0x00, 0x6b, 0x6f, 0x74};
-    const auto found = std::search(bytes.begin(), bytes.end(), magic.begin(), magic.end());
-    ASSERT_NE(found, bytes.end());
-    const auto at = static_cast<size_t>(found - bytes.begin());
+    const size_t at = find_tokenizer(bytes);
     expect_contains(refusal(patched<int32_t>(bytes, at, 1)), "expected the tokenizer");
     expect_contains(refusal(patched<int32_t>(bytes, at + 4, -1)), "announces -1 tokens");
     expect_contains(refusal(patched<int32_t>(bytes, at + 4, INT32_MAX)), "announces 2147483647 tokens");

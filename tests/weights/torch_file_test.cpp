@@ -177,7 +177,7 @@ TEST(TorchFile, OldFilesAreNamed) {
         return error_of([&] { open_weight_file(folder.write("old.pth", content)); });
     };
     expect_contains(found("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.\x80\x02M\xe9\x03."s),
-                    "a PyTorch file from before version 1.6");
+                    "a PyTorch file in the form before version 1.6");
     expect_contains(found("\x80\x04\x95...."), "found a Python pickle (7 bytes): load it in PyTorch and save");
     expect_contains(found("PK\x03\x04"), "no directory at its end");
 }

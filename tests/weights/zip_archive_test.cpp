@@ -46,6 +46,21 @@ TEST(ZipArchive, EntriesAreFoundWhereTheyLie) {
     EXPECT_TRUE(read(make_zip({})).empty());
 }
 
+// The 64-bit field has only those numbers that do not fit elsewhere.
+TEST(ZipArchive, Zip64FieldsMayStandAlone) {
+    Bytes bytes = make_zip({{"ab", {1, 2, 3}}});
+    const size_t entry = find_record(bytes, kEntry), end = find_record(bytes, kEnd);
+    bytes = patched<uint32_t>(patched<uint32_t>(bytes, entry + 42, 0xffffffff), end + 12, 46 + 2 + 12);
+    bytes = patched<uint16_t>(bytes, entry + 30, 12);
+    const Bytes field{1, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+    bytes.insert(bytes.begin() + static_cast<ptrdiff_t>(entry) + 48, field.begin(), field.end());
+    EXPECT_EQ(read(bytes).at(0).bytes, 3U);
+
+    bytes = make_zip(kParts, {.zip64 = true, .comment = "", .method = 8});
+    const size_t extra = find_record(bytes, kEntry) + 46 + kParts[0].first.size();
+    EXPECT_EQ(read(patched<uint64_t>(bytes, extra + 4, 1000)).at(0).bytes, 3U);  // 1000 when unpacked
+}
+
 TEST(ZipArchive, CompressedAndEncryptedEntriesAreMarked) {
     EXPECT_FALSE(read(make_zip(kParts, {.comment = "", .method = 8}))[0].is_plain);
     EXPECT_FALSE(read(make_zip(kParts, {.comment = "", .flags = 1}))[0].is_plain);
