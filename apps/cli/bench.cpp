@@ -111,7 +111,7 @@ void add_bench(CLI::App& program, Action& chosen) {
     command->add_flag("--json", options->json, "Print JSON");
     command->footer(
         "Examples:\n"
-        "  sam3 bench -m models/sam3-shapes --runs 10\n"
+        "  sam3 bench -m models/sam3-shapes.gguf --runs 10\n"
         "  sam3 bench -m sam3 -i photo.jpg -t car --runs 1 --profile");
     command->callback([options, &chosen] { chosen = [options] { run(*options); }; });
 }

@@ -17,7 +17,7 @@ const std::string kClip = kRoot + "/assets/clip.mp4";
 std::shared_ptr<sam3_model> shared_model() {
     static const std::shared_ptr<sam3_model> model = [] {
         sam3_params params;
-        params.model_path = kRoot + "/models/sam3-shapes";
+        params.model_path = kRoot + "/models/sam3-shapes.gguf";
         return sam3_load_model(params);
     }();
     return model;

@@ -1,13 +1,13 @@
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 
 test_measures_the_steps_and_profiles_the_operators() {
-    run 0 bench -m "$root/models/sam3-shapes" --runs 2 --profile
+    run 0 bench -m "$root/models/sam3-shapes.gguf" --runs 2 --profile
     for word in image_encoder concept_decoder mask_decoder whole linear attention GFLOP; do has stdout "$word"; done
     empty stderr
 }
 
 test_json_holds_the_same() {
-    run 0 bench -m "$root/models/sam3-shapes" --runs 1 --profile --json
+    run 0 bench -m "$root/models/sam3-shapes.gguf" --runs 1 --profile --json
     for word in '"median"' '"image_encoder"' '"peak_tensor_bytes"' '"profile"'; do has stdout "$word"; done
 }
 

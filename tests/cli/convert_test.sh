@@ -1,14 +1,14 @@
 # `sam3 convert`, `sam3 quantize` and `sam3 inspect --diff` on the model in the box.
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-model=$root/models/sam3-shapes
+model=$root/models/sam3-shapes.gguf
 image=$root/assets/scene-00.png
 
 test_a_converted_model_gives_the_same_pictures() {
     run 0 convert "$model" shapes.gguf --type f32 --license apache-2.0
     has stdout "shapes.gguf: "
     empty stderr
-    run 0 segment -m "$model" -i "$image" -t circle -o a -f png -q
-    run 0 segment -m shapes.gguf -i "$image" -t circle -o b -f png -q
+    run 0 segment -m "$model" -i "$image" -t star -o a -f png -q
+    run 0 segment -m shapes.gguf -i "$image" -t star -o b -f png -q
     [ "$(find a -name '*.png' | wc -l)" -gt 0 ] || fail "nothing was found"
     diff -r a b || fail "the pictures differ"
     run 0 inspect shapes.gguf --check
@@ -18,7 +18,7 @@ test_a_converted_model_gives_the_same_pictures() {
 }
 
 test_quantize_makes_it_smaller_and_diff_says_by_how_much() {
-    run 0 convert "$model" f16.gguf -q
+    run 0 convert "$model" f16.gguf --type f16 -q
     run 0 quantize f16.gguf q4_0.gguf --type Q4_0
     has stdout "q4_0"
     [ "$(stat -c %s q4_0.gguf)" -lt "$(($(stat -c %s f16.gguf) / 2))" ] || fail "not half of the size"
@@ -26,7 +26,7 @@ test_quantize_makes_it_smaller_and_diff_says_by_how_much() {
     run 0 inspect f16.gguf --diff f16.gguf
     has stdout "tensors with other values: 0"
     run 0 inspect "$model" --diff q4_0.gguf
-    has stdout "f16 -> q4_0"
+    has stdout "q8_0 -> q4_0"
     run 0 inspect f16.gguf --diff q4_0.gguf --json
     has stdout '"relative_rms"'
     run 1 quantize q4_0.gguf q8_0.gguf --type q8_0
@@ -50,7 +50,7 @@ test_wrong_use_is_refused_and_nothing_is_left() {
     has stderr absent
     run 1 convert "$image" out.gguf
     has stderr "scene-00.png"
-    run 1 quantize "$model" out.gguf --type q8_0
+    run 1 quantize "$root/tests/data/models/sam3-v" out.gguf --type q8_0
     has stderr "sam3 convert"
     run 1 convert "$model" absent/folder/out.gguf
     has stderr "absent/folder/out.gguf"

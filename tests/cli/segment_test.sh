@@ -1,6 +1,6 @@
 # `sam3 segment` on the model in the box and its scenes.
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-model=$root/models/sam3-shapes
+model=$root/models/sam3-shapes.gguf
 scene=$root/assets/scene-04.png
 
 test_finds_what_a_phrase_names() {

@@ -1,6 +1,6 @@
 # `sam3 track` on the model in the box and its clip.
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-model=$root/models/sam3-shapes
+model=$root/models/sam3-shapes.gguf
 clip=$root/assets/clip.mp4
 
 test_follows_a_phrase_and_writes_every_format() {

@@ -14,6 +14,8 @@ import argparse
 import json
 import os
 import sys
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -28,6 +30,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.join(HERE, "..", "..")
 sys.path.insert(0, os.path.join(HERE, "sam3"))
 from common import store  # noqa: E402
+sys.path.insert(0, HERE)
+import gguf_to_hf  # noqa: E402
 
 # iou, stability: the share of the masks to throw away. crop: of the scene, x0 y0 x1 y1.
 CASES = {
@@ -35,11 +39,11 @@ CASES = {
                  offset=0.1, nms=0.97),
     "sam1-crops": dict(model="tests/data/models/sam1-l", scene="scene-04", points=7, batch=64, iou=0.45, stability=0.2,
                        offset=0.1, nms=0.97, layers=1, crop_nms=0.8, overlap=512 / 1500, downscale=1),
-    "sam3": dict(model="models/sam3-shapes", scene="scene-00", points=9, batch=32, iou=0.4, stability=0.3, offset=1.0,
-                 nms=0.7),
-    "sam3-resized": dict(model="models/sam3-shapes", scene="scene-03", crop=(20, 10, 280, 270), points=7, batch=10,
+    "sam3": dict(model="models/sam3-shapes.gguf", scene="scene-00", points=9, batch=32, iou=0.4, stability=0.3, offset=1.0,
+                 nms=0.71),
+    "sam3-resized": dict(model="models/sam3-shapes.gguf", scene="scene-03", crop=(20, 10, 280, 270), points=7, batch=10,
                          iou=0.3, stability=0.4, offset=0.5, nms=0.6),
-    "sam3-crops": dict(model="models/sam3-shapes", scene="scene-04", points=8, batch=64, iou=0.3, stability=0.3,
+    "sam3-crops": dict(model="models/sam3-shapes.gguf", scene="scene-04", points=8, batch=64, iou=0.3, stability=0.3,
                        offset=1.0, nms=0.71, layers=1, crop_nms=0.61, overlap=0.4, downscale=2),
 }
 MARGIN = dict(iou=2e-5, stability=2e-4, overlap=1e-6)
@@ -72,6 +76,17 @@ def checked_nms(boxes, scores, threshold):
 class Reference:
     def __init__(self, case):
         folder = os.path.join(ROOT, case["model"])
+        with tempfile.TemporaryDirectory() as copy:
+            if folder.endswith(".gguf"):
+                gguf_to_hf.main(Path(folder), Path(copy))
+                folder = copy
+            self.load(folder)
+        self.case = case
+        self.picture = Image.open(os.path.join(ROOT, "assets", case["scene"] + ".png")).convert("RGB")
+        if "crop" in case:
+            self.picture = self.picture.crop(case["crop"])
+
+    def load(self, folder):
         with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
             self.keeps_aspect = json.load(file)["model_type"] == "sam"
         if self.keeps_aspect:
@@ -80,10 +95,6 @@ class Reference:
         else:
             self.model = Sam3TrackerModel.from_pretrained(folder, dtype=torch.float32).eval()
             self.processor = steps.Sam3ImageProcessor.from_pretrained(folder)
-        self.case = case
-        self.picture = Image.open(os.path.join(ROOT, "assets", case["scene"] + ".png")).convert("RGB")
-        if "crop" in case:
-            self.picture = self.picture.crop(case["crop"])
 
     @torch.no_grad()
     def decode(self, box, layer):
