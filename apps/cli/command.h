@@ -15,6 +15,7 @@ using Action = std::function<void()>;
 void add_bench(CLI::App& program, Action& chosen);
 void add_convert(CLI::App& program, Action& chosen);
 void add_doctor(CLI::App& program, Action& chosen);
+void add_eval(CLI::App& program, Action& chosen);
 void add_everything(CLI::App& program, Action& chosen);
 void add_inspect(CLI::App& program, Action& chosen);
 void add_quantize(CLI::App& program, Action& chosen);

@@ -6,9 +6,9 @@ namespace sam3::cli {
 
 ModelOptions::ModelOptions() : threads(default_threads()) {}
 
-void ModelOptions::add_to(CLI::App& command) {
+void ModelOptions::add_to(CLI::App& command, bool required) {
     command.add_option("-m,--model", path, "Model: a .gguf file, a Hugging Face folder, .safetensors, .pt or .ggml")
-        ->required();
+        ->required(required);
     command
         .add_option("--behaviour", behaviour,
                     "Whose rules to follow where the references differ: official or hf (default: the model's)")

@@ -12,7 +12,7 @@ namespace sam3::cli {
 
 struct ModelOptions {
     ModelOptions();
-    void add_to(CLI::App& command);
+    void add_to(CLI::App& command, bool required = true);
     std::shared_ptr<const Model> load(const Parts& parts = {}) const;  // only what the job needs
 
     std::string path, behaviour;

@@ -4,13 +4,13 @@
 #include "media/video_reader.h"
 #include "media/video_writer.h"
 #include "model_options.h"
+#include "progress.h"
 #include "status.h"
 #include "track_files.h"
 #include "track_prompts.h"
 #include "util/error.h"
 #include "values.h"
 
-#include <chrono>
 #include <csignal>
 #include <deque>
 #include <filesystem>
@@ -177,30 +177,14 @@ public:
     Progress(Status& status, int64_t total) : status_(status), total_(total) {}
 
     void show(int64_t done, size_t objects) {
-        const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-        ++frames_;
-        const double rate = static_cast<double>(frames_) / std::max(seconds, 1e-9);
-        std::string text = str("frame ", done, total_ > 0 ? str(" of ", total_) : "", ", ", objects,
-                               objects == 1 ? " object, " : " objects, ", tenths(rate), " frames/s");
-        if (total_ > 0) {
-            const auto left = static_cast<int64_t>(static_cast<double>(total_ - done) / rate);
-            const int64_t rest = left % 60;
-            text += str(", ", left / 60, ":", rest < 10 ? "0" : "", rest, " left");
-        }
-        status_.show(text);
+        status_.show(str("frame ", done, total_ > 0 ? str(" of ", total_) : "", ", ", objects,
+                         objects == 1 ? " object, " : " objects, ", pace_.next(done, total_)));
     }
 
 private:
-    static std::string tenths(double value) {
-        char text[32];
-        std::snprintf(text, sizeof text, value < 1 ? "%.2f" : "%.1f", value);
-        return text;
-    }
-
     Status& status_;
     int64_t total_;
-    int64_t frames_ = 0;
-    std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+    Pace pace_{"frames"};
 };
 
 // The pictures again, with what was found on them. Frames that were not worked on are left out.

@@ -1,0 +1,81 @@
+#include "formats/json_masks.h"
+
+#include "mask/polygon.h"
+#include "media/image_io.h"
+#include "util/error.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace sam3 {
+
+namespace {
+
+Rle polygons_from_json(const Json& json, int width, int height) {
+    std::vector<Polygon> polygons;
+    for (const Json& ring : json) {
+        const auto numbers = ring.get<std::vector<float>>();
+        if (numbers.size() < 6 || numbers.size() % 2 != 0)
+            fail("expected a polygon of at least three points x, y, found ", numbers.size(), " numbers");
+        Polygon polygon;
+        for (size_t i = 0; i < numbers.size(); i += 2) polygon.outer.push_back({numbers[i], numbers[i + 1]});
+        polygons.push_back(std::move(polygon));
+    }
+    return rle_encode(rasterize(polygons, width, height));
+}
+
+}  // namespace
+
+void read_json(const std::string& path, const std::function<void(const Json&, std::string&)>& use) {
+    const std::vector<uint8_t> bytes = read_file(path);
+    const Json json = Json::parse(bytes.begin(), bytes.end(), nullptr, /*allow_exceptions=*/false);
+    if (json.is_discarded()) fail(path, ": expected JSON, found ", describe_content(bytes), " or a damaged file");
+    std::string where;
+    const auto place = [&] { return where.empty() ? path : path + ": " + where; };
+    try {
+        use(json, where);
+    } catch (const Error& error) {
+        fail(place(), ": ", error.what());
+    } catch (const Json::exception& error) {
+        const std::string text = error.what();  // "[json.exception.out_of_range.403] key 'x' not found"
+        const size_t words = text.find("] ");
+        fail(place(), ": ", words == std::string::npos ? text : text.substr(words + 2));
+    }
+}
+
+int64_t id_from_json(const Json& json) {
+    if (!json.is_string()) return json.get<int64_t>();
+    const auto& text = json.get_ref<const std::string&>();
+    int64_t id = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
+    if (error != std::errc() || end != text.data() + text.size())
+        fail("expected a number as the id, found '", text, "'");
+    return id;
+}
+
+Rle mask_from_json(const Json& json, int width, int height) {
+    if (json.is_array()) return polygons_from_json(json, width, height);
+    const Json& size = json.at("size");
+    if (size.at(0).get<int>() != height || size.at(1).get<int>() != width)
+        fail("expected a mask of ", width, " x ", height, " pixels, as the picture has, found ", size.at(1).get<int>(),
+             " x ", size.at(0).get<int>());
+    const Json& counts = json.at("counts");
+    if (counts.is_string()) return rle_from_string(counts.get_ref<const std::string&>(), width, height);
+    return rle_from_counts(counts.get<std::vector<uint32_t>>(), width, height);
+}
+
+Track track_from_json(const Json& json, size_t frames, int width, int height) {
+    if (!json.is_array() || json.size() != frames)
+        fail("expected a list of masks, one for each of the ", frames, " frames, found ",
+             json.is_array() ? str(json.size()) : "none");
+    Track track;
+    for (const Json& mask : json) track.push_back(mask.is_null() ? Rle() : mask_from_json(mask, width, height));
+    return track;
+}
+
+Json mask_to_json(const Rle& mask) {
+    if (mask.counts.empty()) return nullptr;
+    return {{"size", {mask.height, mask.width}}, {"counts", rle_to_string(mask)}};
+}
+
+}  // namespace sam3

@@ -1,0 +1,149 @@
+#include "formats/own_predictions.h"
+
+#include "formats/json_masks.h"
+#include "formats/tracks.h"
+#include "media/image_io.h"
+#include "util/error.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+
+namespace sam3 {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Pictures and clips by the last part of their name. nothing: two have the same.
+class MediaByName {
+public:
+    explicit MediaByName(const GroundTruth& truth) : truth_(truth) {
+        for (size_t i = 0; i < truth.media.size(); ++i) {
+            const auto [found, fresh] = places_.emplace(key(truth.media[i].name), i);
+            if (!fresh) found->second.reset();
+        }
+    }
+
+    size_t find(const std::string& name) const {
+        const auto found = places_.find(key(name));
+        if (found == places_.end()) fail(truth_.path, " has no picture or clip called '", key(name), "'");
+        if (!found->second)
+            fail(truth_.path, " has several pictures or clips called '", key(name), "': score COCO results instead");
+        return *found->second;
+    }
+
+private:
+    // Of a clip the name of its folder or file without ending, as `sam3 track` names its list.
+    std::string key(const std::string& name) const {
+        const fs::path path(name);
+        return (truth_.video ? path.stem() : path.filename()).string();
+    }
+
+    const GroundTruth& truth_;
+    std::map<std::string, std::optional<size_t>> places_;
+};
+
+class OwnPredictions {
+public:
+    explicit OwnPredictions(const GroundTruth& truth) : truth_(truth), media_(truth) {
+        for (size_t i = 0; i < truth.prompts.size(); ++i)
+            prompts_[{truth.prompts[i].media, truth.prompts[i].phrase}].push_back(i);
+    }
+
+    void add(const std::string& path) { truth_.video ? add_lines(path) : add_picture(path); }
+
+    std::vector<Prediction> finish(const std::string& path) {
+        for (size_t i = 0; i < truth_.media.size(); ++i)
+            if (seen_.count(i) == 0)
+                fail(path, ": nothing was predicted for ", truth_.media[i].name, " (", seen_.size(), " of ",
+                     truth_.media.size(), " were)");
+        return std::move(predictions_);
+    }
+
+private:
+    void begin(size_t media) {
+        if (!seen_.insert(media).second) fail("a second file for ", truth_.media[media].name);
+    }
+
+    void add_picture(const std::string& path) {
+        read_json(path, [&](const Json& json, std::string& where) {
+            const size_t media = media_.find(json.at("image").at("file").get<std::string>());
+            begin(media);
+            std::set<std::string> asked;
+            for (const Json& prompt : json.at("prompts")) asked.insert(prompt.at("label").get<std::string>());
+            for (const GroundTruth::Prompt& prompt : truth_.prompts)
+                if (prompt.media == media && asked.count(prompt.phrase) == 0)
+                    fail("was not asked for '", prompt.phrase, "', which is to be scored");
+            const GroundTruth::Media& picture = truth_.media[media];
+            for (const Json& item : json.at("detections")) {
+                where = str("detection ", item.at("id").get<int>());
+                const Track track = {mask_from_json(item.at("mask"), picture.width, picture.height)};
+                for (const size_t prompt : prompts_[{media, item.at("label").get<std::string>()}])
+                    predictions_.push_back({prompt, 0, item.at("score").get<float>(), track});
+            }
+        });
+    }
+
+    // Which phrases a track list was asked for it does not say: those that found nothing count as asked.
+    void add_lines(const std::string& path) {
+        const size_t media = media_.find(path);
+        begin(media);
+        const GroundTruth::Media& clip = truth_.media[media];
+        std::map<int, Prediction> objects;
+        std::map<int, std::string> labels;
+        std::ifstream file(path);
+        std::string line;
+        for (int64_t number = 1; std::getline(file, line); ++number) {
+            const std::string where = str(path, ": line ", number);
+            const TrackedObjects tracked = from_json_line(line, where);
+            if (tracked.width != clip.width || tracked.height != clip.height)
+                fail(where, ": expected frames of ", clip.width, " x ", clip.height, " pixels, found ", tracked.width,
+                     " x ", tracked.height);
+            if (tracked.frame < 0 || tracked.frame >= static_cast<int64_t>(clip.files.size()))
+                fail(where, ": frame ", tracked.frame, " is outside of the clip's ", clip.files.size());
+            for (const TrackedObjects::Object& object : tracked.objects) {
+                Prediction& prediction = objects[object.id];
+                prediction.score = object.score;
+                prediction.track.resize(clip.files.size());
+                prediction.track[static_cast<size_t>(tracked.frame)] = rle_encode(object.mask);
+                labels[object.id] = object.label;
+            }
+        }
+        for (const auto& [id, prediction] : objects)
+            for (const size_t prompt : prompts_[{media, labels[id]}])
+                predictions_.push_back({prompt, 0, prediction.score, prediction.track});
+    }
+
+    const GroundTruth& truth_;
+    MediaByName media_;
+    std::map<std::pair<size_t, std::string>, std::vector<size_t>> prompts_;
+    std::set<size_t> seen_;
+    std::vector<Prediction> predictions_;
+};
+
+}  // namespace
+
+bool is_own_prediction(const std::string& path) {
+    if (fs::is_directory(path) || fs::path(path).extension() == ".jsonl") return true;
+    const std::vector<uint8_t> bytes = read_file(path);
+    const auto first = std::find_if(bytes.begin(), bytes.end(), [](uint8_t c) { return c > ' '; });
+    return first != bytes.end() && *first == '{';
+}
+
+std::vector<Prediction> read_own_predictions(const std::string& path, const GroundTruth& truth) {
+    OwnPredictions predictions(truth);
+    if (!fs::is_directory(path)) {
+        predictions.add(path);
+        return predictions.finish(path);
+    }
+    std::set<std::string> files;
+    for (const fs::directory_entry& entry : fs::directory_iterator(path))
+        if (entry.path().extension() == (truth.video ? ".jsonl" : ".json")) files.insert(entry.path().string());
+    for (const std::string& file : files) predictions.add(file);
+    return predictions.finish(path);
+}
+
+}  // namespace sam3
