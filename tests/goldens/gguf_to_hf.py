@@ -143,6 +143,10 @@ def main(path, folder):
     for name, value in stored.items():
         beginning = next(((short, long) for short, long in BEGINNINGS if name.startswith(short)), ("", ""))
         weights[beginning[1] + name[len(beginning[0]):]] = value
+    tied = ["tracker_model.shared_image_embedding.positional_embedding",
+            "tracker_model.prompt_encoder.shared_embedding.positional_embedding"]
+    positions = next(weights[name] for name in tied if name in weights)
+    weights.update({name: positions.clone() for name in tied})
     config = configuration(metadata)
     mean, std = config.pop("image_mean"), config.pop("image_std")
     add_derived(config)

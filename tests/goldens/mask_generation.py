@@ -43,7 +43,7 @@ CASES = {
                  nms=0.71),
     "sam3-resized": dict(model="models/sam3-shapes.gguf", scene="scene-03", crop=(20, 10, 280, 270), points=7, batch=10,
                          iou=0.3, stability=0.4, offset=0.5, nms=0.6),
-    "sam3-crops": dict(model="models/sam3-shapes.gguf", scene="scene-04", points=8, batch=64, iou=0.3, stability=0.3,
+    "sam3-crops": dict(model="models/sam3-shapes.gguf", scene="scene-04", points=7, batch=64, iou=0.3, stability=0.3,
                        offset=1.0, nms=0.71, layers=1, crop_nms=0.61, overlap=0.4, downscale=2),
 }
 MARGIN = dict(iou=2e-5, stability=2e-4, overlap=1e-6)
