@@ -20,6 +20,7 @@ const std::vector<RenameRule>& to_official_names() {
         {"text.blocks.**", "detector.backbone.language_backbone.encoder.transformer.resblocks.$1"},
         {"text.token_embed.*", "detector.backbone.language_backbone.encoder.token_embedding.$1"},
         {"text.pos_embed", "detector.backbone.language_backbone.encoder.positional_embedding"},
+        {"text.text_projection", "detector.backbone.language_backbone.encoder.text_projection"},  // in version 1 only
         {"text.ln_final.*", "detector.backbone.language_backbone.encoder.ln_final.$1"},
         {"text.resizer.*", "detector.backbone.language_backbone.resizer.$1"},
 
@@ -65,7 +66,8 @@ const NameMap& sam3_ggml_names() {
         made.renames.insert(made.renames.begin(), to_official_names().begin(), to_official_names().end());
         // The class token's position is cut off already, and the others keep their grid.
         made.skips.clear();
-        made.layouts = {{"detector_model.vision_encoder.backbone.embeddings.position_embeddings", {"hwc", "1(hw)c"}}};
+        made.layouts.push_back(
+            {"detector_model.vision_encoder.backbone.embeddings.position_embeddings", {"hwc", "1(hw)c"}});
         return made;
     }();
     return map;

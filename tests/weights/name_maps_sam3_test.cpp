@@ -114,6 +114,8 @@ TEST(Sam3Names, EachNameInAGgmlFileIsTheOneThatItsWriterMadeOfMetas) {
             EXPECT_EQ(found[i].position, wanted[i].position) << line;
         }
     }
+    EXPECT_EQ(map_name(sam3_ggml_names(), "text.text_projection").at(0).canonical,
+              "detector_model.text_encoder.text_projection.weight");
 }
 
 // As mlx_sam3 converts Meta's names; shapes of convolutions differ, so only names are compared.
