@@ -2,6 +2,7 @@
 
 #include "util/error.h"
 #include "weights/metadata_json.h"
+#include "weights/name_maps_gguf.h"
 #include "weights/quote_name.h"
 
 #include <algorithm>
@@ -121,9 +122,12 @@ Json configuration_from_metadata(const Metadata& metadata, const std::string& ar
 }
 
 std::optional<Configuration> configuration_of(const WeightFile& file) {
-    if (std::optional<Json> json = side_json(file, "config.json")) {
-        if (json->is_object()) add_picture_fields(file, *json);
-        return Configuration{std::move(*json), *file.side_path("config.json")};
+    // Files of our own say everything; what lies beside them may belong to another model.
+    if (!is_own_gguf(file)) {
+        if (std::optional<Json> json = side_json(file, "config.json")) {
+            if (json->is_object()) add_picture_fields(file, *json);
+            return Configuration{std::move(*json), *file.side_path("config.json")};
+        }
     }
     const MetadataValue* value = file.metadata().find("general.architecture");
     const auto* architecture = value != nullptr ? std::get_if<std::string>(value) : nullptr;

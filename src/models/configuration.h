@@ -15,8 +15,9 @@ struct Configuration {
     std::string where;  // for messages
 };
 
-// From config.json beside the weights, with the picture's mean and deviation out of the processor's file; or from the
-// metadata of a GGUF file. Empty when the file has neither.
+// From config.json beside the weights, with the picture's mean and deviation out of the processor's file, or else from
+// the metadata of a GGUF or .ggml file; from the metadata first if this program wrote the file. Empty when it has
+// neither.
 std::optional<Configuration> configuration_of(const WeightFile& file);
 
 nlohmann::json parse_configuration(const std::string& text, const std::string& where);

@@ -93,6 +93,16 @@ TEST(ModelWriter, TheFileHoldsSizesBehaviourTokenizerAndSource) {
     EXPECT_EQ(file->metadata().get_string("general.architecture"), "sam3");
 }
 
+TEST(ModelWriter, TheFileNeedsNothingThatLiesBesideIt) {
+    const TemporaryFolder folder;
+    const std::string path = written(folder, "sam3-v", WeightType::f32);
+    folder.write("config.json", std::string(R"({"model_type": "another"})"));
+    folder.write("tokenizer.json", std::string("no tokenizer"));
+    expect_equal(click(path), click(data_path("models/sam3-v")));
+    EXPECT_EQ(vocabulary_of(*open_weight_file(path))->merges,
+              vocabulary_of(*open_weight_file(data_path("models/sam3-v")))->merges);
+}
+
 // The parts of the network are other sets of tensors; what is read gives the same answers.
 TEST(ModelWriter, PartsOfAModelAnswerAsTheWhole) {
     const TemporaryFolder folder;
