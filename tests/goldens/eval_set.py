@@ -1,6 +1,7 @@
-"""A few scenes and the first frames of one clip of a held-out set (train/heldout.py) as JPEG files: tests/data/eval.
+"""Some scenes and the first frames of some clips of a held-out set (train/heldout.py) as JPEG files.
 
-    eval_set.py HELDOUT OUTPUT --scenes 3 5 --clip 1 --frames 6
+    eval_set.py HELDOUT tests/data/eval --scenes 3 5 --clips 1 --frames 6
+    eval_set.py HELDOUT tests/data/quality --scenes $(seq 0 39) --clips $(seq 0 4) --frames 16
 """
 import argparse
 import json
@@ -42,7 +43,7 @@ def main():
     ap.add_argument("heldout")
     ap.add_argument("out")
     ap.add_argument("--scenes", type=int, nargs="+", required=True)
-    ap.add_argument("--clip", type=int, required=True)
+    ap.add_argument("--clips", type=int, nargs="+", required=True)
     ap.add_argument("--frames", type=int, default=6)
     args = ap.parse_args()
 
@@ -53,11 +54,9 @@ def main():
     write(scenes, os.path.join(args.out, "images.json"))
 
     films = load(os.path.join(args.heldout, "clips.json"))
-    clips = cut(films, "video_id", [args.clip], ("annotations", "prompts"))
-    video = dict(next(v for v in films["videos"] if v["id"] == args.clip))
-    video["file_names"] = [save(args.heldout, args.out, n) for n in video["file_names"][:args.frames]]
-    video["length"] = args.frames
-    clips["videos"] = [video]
+    clips = cut(films, "video_id", args.clips, ("annotations", "prompts"))
+    clips["videos"] = [{**v, "file_names": [save(args.heldout, args.out, n) for n in v["file_names"][:args.frames]],
+                        "length": args.frames} for v in films["videos"] if v["id"] in args.clips]
     for note in clips["annotations"]:
         for key in ("areas", "bboxes", "segmentations"):
             note[key] = note[key][:args.frames]
