@@ -66,9 +66,10 @@ private:
     GroundTruth::Media media_of(const Json& item) {
         GroundTruth::Media media;
         media.id = id_from_json(item.at("id"));
-        media.width = item.at("width").get<int>();
-        media.height = item.at("height").get<int>();
-        if (media.width < 1 || media.height < 1 || media.width > kMaxImageSide || media.height > kMaxImageSide)
+        media.width = count_from_json(item.at("width"));
+        media.height = count_from_json(item.at("height"));
+        if (media.width < 1 || media.height < 1 || media.width > kMaxImageSide || media.height > kMaxImageSide ||
+            int64_t{media.width} * media.height > kMaxImagePixels)
             fail("a picture of ", media.width, " x ", media.height, " pixels is not possible");
         if (truth_.video) {
             media.files = item.at("file_names").get<std::vector<std::string>>();
@@ -97,8 +98,7 @@ private:
         prompt.id = media.id;
         prompt.phrase = item.at("text_input").get<std::string>();
         const auto exhaustive = item.find("is_instance_exhaustive");
-        if (exhaustive != item.end())
-            prompt.exhaustive = exhaustive->is_boolean() ? exhaustive->get<bool>() : exhaustive->get<int>() != 0;
+        if (exhaustive != item.end()) prompt.exhaustive = count_from_json(*exhaustive) != 0;
         const auto [found, fresh] = files_.emplace(media.name, truth_.media.size());
         prompt.media = found->second;
         if (!fresh &&
@@ -117,7 +117,7 @@ private:
         const size_t place = find_id(media_, id_from_json(item.at(owner)), owner);
         object.media = truth_.pairs ? truth_.prompts[place].media : place;
         if (item.contains("category_id")) object.category = id_from_json(item["category_id"]);
-        object.crowd = item.contains("iscrowd") && !item["iscrowd"].is_null() && item["iscrowd"].get<int>() != 0;
+        object.crowd = item.contains("iscrowd") && !item["iscrowd"].is_null() && count_from_json(item["iscrowd"]) != 0;
         const GroundTruth::Media& media = truth_.media[object.media];
         object.track = truth_.video
                            ? track_from_json(item.at("segmentations"), media.files.size(), media.width, media.height)
@@ -213,10 +213,12 @@ void add_exemplars(GroundTruth& truth) {
 
 }  // namespace
 
-GroundTruth read_ground_truth(const std::string& path) {
+GroundTruth read_ground_truth(const std::string& path) { return parse_ground_truth(read_file(path), path); }
+
+GroundTruth parse_ground_truth(std::span<const uint8_t> bytes, const std::string& name) {
     GroundTruth truth;
-    truth.path = path;
-    read_json(path, [&](const Json& json, std::string& where) { Reader(json, where, truth).read(); });
+    truth.path = name;
+    use_json(bytes, name, [&](const Json& json, std::string& where) { Reader(json, where, truth).read(); });
     if (truth.exemplars.empty() && !truth.video) add_exemplars(truth);
     return truth;
 }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,7 @@ struct GroundTruth {
 // Layouts, told by their content (docs/eval.md): COCO, SA-Co gold and silver (images with text_input), YouTube-VIS,
 // SA-Co/VEval (video_np_pairs), and COCO or YouTube-VIS with lists "prompts" and "exemplars".
 GroundTruth read_ground_truth(const std::string& path);
+GroundTruth parse_ground_truth(std::span<const uint8_t> bytes, const std::string& name);
 
 // Keeps what belongs to the first `count` images or clips.
 void keep_first(GroundTruth& truth, size_t count);

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <limits>
 
 namespace sam3 {
 
@@ -26,12 +28,12 @@ Rle polygons_from_json(const Json& json, int width, int height) {
 
 }  // namespace
 
-void read_json(const std::string& path, const std::function<void(const Json&, std::string&)>& use) {
-    const std::vector<uint8_t> bytes = read_file(path);
+void use_json(std::span<const uint8_t> bytes, const std::string& name,
+              const std::function<void(const Json&, std::string&)>& use) {
     const Json json = Json::parse(bytes.begin(), bytes.end(), nullptr, /*allow_exceptions=*/false);
-    if (json.is_discarded()) fail(path, ": expected JSON, found ", describe_content(bytes), " or a damaged file");
+    if (json.is_discarded()) fail(name, ": expected JSON, found ", describe_content(bytes), " or a damaged file");
     std::string where;
-    const auto place = [&] { return where.empty() ? path : path + ": " + where; };
+    const auto place = [&] { return where.empty() ? name : name + ": " + where; };
     try {
         use(json, where);
     } catch (const Error& error) {
@@ -44,7 +46,8 @@ void read_json(const std::string& path, const std::function<void(const Json&, st
 }
 
 int64_t id_from_json(const Json& json) {
-    if (!json.is_string()) return json.get<int64_t>();
+    if (json.is_number_integer()) return json.get<int64_t>();
+    if (!json.is_string()) fail("expected a number as the id, found ", json.type_name());
     const auto& text = json.get_ref<const std::string&>();
     int64_t id = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
@@ -53,15 +56,23 @@ int64_t id_from_json(const Json& json) {
     return id;
 }
 
+int count_from_json(const Json& json) {
+    const double value = json.is_boolean() ? static_cast<double>(json.get<bool>()) : json.get<double>();
+    if (!(value >= 0 && value <= std::numeric_limits<int>::max()) || value != std::floor(value))
+        fail("expected a whole number from 0 on, found ", value);
+    return static_cast<int>(value);
+}
+
 Rle mask_from_json(const Json& json, int width, int height) {
     if (json.is_array()) return polygons_from_json(json, width, height);
-    const Json& size = json.at("size");
-    if (size.at(0).get<int>() != height || size.at(1).get<int>() != width)
-        fail("expected a mask of ", width, " x ", height, " pixels, as the picture has, found ", size.at(1).get<int>(),
-             " x ", size.at(0).get<int>());
+    const int rows = count_from_json(json.at("size").at(0)), columns = count_from_json(json.at("size").at(1));
+    if (rows != height || columns != width)
+        fail("expected a mask of ", width, " x ", height, " pixels, as the picture has, found ", columns, " x ", rows);
     const Json& counts = json.at("counts");
     if (counts.is_string()) return rle_from_string(counts.get_ref<const std::string&>(), width, height);
-    return rle_from_counts(counts.get<std::vector<uint32_t>>(), width, height);
+    std::vector<uint32_t> runs;
+    for (const Json& run : counts) runs.push_back(static_cast<uint32_t>(count_from_json(run)));
+    return rle_from_counts(std::move(runs), width, height);
 }
 
 Track track_from_json(const Json& json, size_t frames, int width, int height) {

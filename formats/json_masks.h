@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 
 // Pieces that the readers and writers of COCO-style files share.
@@ -13,12 +14,15 @@ namespace sam3 {
 
 using Json = nlohmann::ordered_json;
 
-// Parses a file and hands it to `use`, which names in `where` what it is looking at ("annotation 12"). Whatever is
-// wrong becomes a sentence that begins with the file and that.
-void read_json(const std::string& path, const std::function<void(const Json& json, std::string& where)>& use);
+// Parses a file's bytes and hands them to `use`, which names in `where` what it is looking at ("annotations[12]").
+// Whatever is wrong becomes a sentence that begins with the file's name and that.
+void use_json(std::span<const uint8_t> bytes, const std::string& name,
+              const std::function<void(const Json& json, std::string& where)>& use);
 
 // An id that may be written as a number or, as in some published files, as a string of digits.
 int64_t id_from_json(const Json& json);
+// A whole number from 0 to 2^31 - 1, also written as 336.0 or, for 0 and 1, as a truth value.
+int count_from_json(const Json& json);
 
 // COCO's "segmentation" of a picture of this size: RLE with compressed or plain counts, or a list of polygons.
 Rle mask_from_json(const Json& json, int width, int height);

@@ -69,7 +69,7 @@ private:
     }
 
     void add_picture(const std::string& path) {
-        read_json(path, [&](const Json& json, std::string& where) {
+        use_json(read_file(path), path, [&](const Json& json, std::string& where) {
             const size_t media = media_.find(json.at("image").at("file").get<std::string>());
             begin(media);
             std::set<std::string> asked;
@@ -79,7 +79,7 @@ private:
                     fail("was not asked for '", prompt.phrase, "', which is to be scored");
             const GroundTruth::Media& picture = truth_.media[media];
             for (const Json& item : json.at("detections")) {
-                where = str("detection ", item.at("id").get<int>());
+                where = str("detection ", id_from_json(item.at("id")));
                 const Track track = {mask_from_json(item.at("mask"), picture.width, picture.height)};
                 for (const size_t prompt : prompts_[{media, item.at("label").get<std::string>()}])
                     predictions_.push_back({prompt, 0, item.at("score").get<float>(), track});

@@ -2,6 +2,7 @@
 
 #include "formats/json_masks.h"
 #include "formats/own_predictions.h"
+#include "media/image_io.h"
 #include "util/error.h"
 
 #include <map>
@@ -79,7 +80,7 @@ private:
 Prediction prediction_of(const Json& item, Subjects& subjects, Asked asked, bool video) {
     Prediction out;
     out.subject = subjects.of(item);
-    out.clicks = item.value("clicks", asked == Asked::objects ? 1 : 0);
+    out.clicks = item.contains("clicks") ? count_from_json(item["clicks"]) : asked == Asked::objects ? 1 : 0;
     out.score = item.at("score").get<float>();
     const GroundTruth::Media& media = subjects.media_of(out.subject);
     out.track = video ? track_from_json(item.at("segmentations"), media.files.size(), media.width, media.height)
@@ -101,7 +102,7 @@ std::vector<Prediction> read_predictions(const std::string& path, Asked asked, G
         return read_own_predictions(path, truth);
     }
     std::vector<Prediction> predictions;
-    read_json(path, [&](const Json& json, std::string& where) {
+    use_json(read_file(path), path, [&](const Json& json, std::string& where) {
         if (!json.is_array()) fail("expected a list of results, found a JSON ", json.type_name());
         Subjects subjects(asked, truth);
         for (size_t i = 0; i < json.size(); ++i) {

@@ -87,23 +87,22 @@ struct TextClips {
     int64_t tracks = 0, extra = 0, switches = 0, switched = 0;
 
     void add(const Tracks& predicted, const Tracks& truth) {
-        std::vector<ClipFigures> scores;
         std::vector<double> values;
         for (const Track* object : truth)
             for (const Track* prediction : predicted) {
                 // Without a common pixel they do not stand for each other, even where both are mostly hidden.
                 const bool meet = track_iou(*prediction, *object) > 0;
-                scores.push_back(meet ? score_track(*prediction, *object) : ClipFigures());
-                values.push_back(scores.back().j);
+                values.push_back(meet ? mean_j(*prediction, *object) : 0.0);
             }
         const std::vector<int> pairs = assign(values, truth.size(), predicted.size());
         extra += static_cast<int64_t>(predicted.size());
         for (size_t i = 0; i < pairs.size(); ++i) {
-            if (pairs[i] < 0) continue;
-            const ClipFigures& score = scores[i * predicted.size() + static_cast<size_t>(pairs[i])];
+            const auto other = static_cast<size_t>(std::max(0, pairs[i]));
+            if (pairs[i] < 0 || values[i * predicted.size() + other] == 0) continue;
+            const ClipFigures score = score_track(*predicted[other], *truth[i]);
             j += score.j;
             f += score.f;
-            if (score.j > 0) --extra;
+            --extra;
         }
         const IdentityFigures identity = count_switches(predicted, truth);
         switches += identity.switches;

@@ -2,6 +2,7 @@
 
 #include "eval/assignment.h"
 #include "mask/distance.h"
+#include "mask/geometry.h"
 #include "util/error.h"
 
 #include <algorithm>
@@ -21,6 +22,12 @@ void check_sizes(const Rle& a, const Rle& b) {
         fail("masks of ", a.width, " x ", a.height, " and ", b.width, " x ", b.height, " pixels cannot be compared");
 }
 
+void check_frames(const Track& predicted, const Track& truth, size_t first) {
+    if (predicted.size() != truth.size())
+        fail("expected a track of ", truth.size(), " frames, found ", predicted.size());
+    if (first >= truth.size()) fail("there is no frame from ", first, " on in a track of ", truth.size());
+}
+
 // A pixel belongs to the contour when it differs from its neighbour to the right, below, or right below; the last row
 // and column have fewer neighbours. Pixels on either side can be meant: it is DAVIS' half-pixel convention.
 Mask contour(const Mask& mask) {
@@ -34,6 +41,28 @@ Mask contour(const Mask& mask) {
         }
     }
     return out;
+}
+
+// An empty mask of the same size.
+Rle blank(const Rle& like) {
+    return {like.width, like.height, {static_cast<uint32_t>(like.width) * static_cast<uint32_t>(like.height)}};
+}
+
+// The part of a mask inside a box.
+Mask cut(const Rle& rle, const PixelBox& box) {
+    const Mask whole = rle_decode(rle);
+    Mask out(box.x1 - box.x0, box.y1 - box.y0);
+    for (int y = 0; y < out.height; ++y)
+        for (int x = 0; x < out.width; ++x) out.at(x, y) = whole.at(box.x0 + x, box.y0 + y);
+    return out;
+}
+
+// A box around both masks with a pixel to spare: all of their contours lie in it, also those before the first pixel.
+PixelBox box_around_both(const Rle& a, const Rle& b) {
+    const CocoBox first = rle_box(a), second = rle_box(b);
+    return {std::max(0, std::min(first.x, second.x) - 1), std::max(0, std::min(first.y, second.y) - 1),
+            std::min(a.width, std::max(first.x + first.width, second.x + second.width) + 1),
+            std::min(a.height, std::max(first.y + first.height, second.y + second.height) + 1)};
 }
 
 // The share of `contour` that lies within the radius of `other`.
@@ -56,29 +85,32 @@ double region_similarity(const Rle& predicted, const Rle& truth) {
 
 double contour_accuracy(const Rle& predicted, const Rle& truth) {
     check_sizes(predicted, truth);
-    const Mask a = predicted.counts.empty() ? Mask() : contour(rle_decode(predicted));
-    const Mask b = truth.counts.empty() ? Mask() : contour(rle_decode(truth));
+    if (predicted.counts.empty() && truth.counts.empty()) return 1.0;
+    const Rle first = predicted.counts.empty() ? blank(truth) : predicted;
+    const Rle second = truth.counts.empty() ? blank(predicted) : truth;
+    const PixelBox box = box_around_both(first, second);
+    const Mask a = contour(cut(first, box)), b = contour(cut(second, box));
     const bool any_a = mask_area(a) > 0, any_b = mask_area(b) > 0;
     if (!any_a && !any_b) return 1.0;
     if (!any_a || !any_b) return 0.0;
-    const auto radius = static_cast<int64_t>(std::ceil(kContourTolerance * std::hypot(a.width, a.height)));
+    const auto radius = static_cast<int64_t>(std::ceil(kContourTolerance * std::hypot(first.width, first.height)));
     const double precision = share_near(a, b, radius * radius), recall = share_near(b, a, radius * radius);
     return precision + recall == 0 ? 0.0 : 2 * precision * recall / (precision + recall);
 }
 
+double mean_j(const Track& predicted, const Track& truth, size_t first) {
+    check_frames(predicted, truth, first);
+    double sum = 0;
+    for (size_t i = first; i < truth.size(); ++i) sum += region_similarity(predicted[i], truth[i]);
+    return sum / static_cast<double>(truth.size() - first);
+}
+
 ClipFigures score_track(const Track& predicted, const Track& truth, size_t first) {
-    if (predicted.size() != truth.size())
-        fail("expected a track of ", truth.size(), " frames, found ", predicted.size());
-    if (first >= truth.size()) fail("there is no frame from ", first, " on in a track of ", truth.size());
     ClipFigures out;
-    for (size_t i = first; i < truth.size(); ++i) {
-        out.last_j = region_similarity(predicted[i], truth[i]);
-        out.j += out.last_j;
-        out.f += contour_accuracy(predicted[i], truth[i]);
-    }
-    const auto frames = static_cast<double>(truth.size() - first);
-    out.j /= frames;
-    out.f /= frames;
+    out.j = mean_j(predicted, truth, first);
+    out.last_j = region_similarity(predicted.back(), truth.back());
+    for (size_t i = first; i < truth.size(); ++i) out.f += contour_accuracy(predicted[i], truth[i]);
+    out.f /= static_cast<double>(truth.size() - first);
     return out;
 }
 

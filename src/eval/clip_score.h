@@ -20,6 +20,7 @@ struct ClipFigures {
 };
 
 // From frame `first` on: the frame that was pointed at is not counted.
+double mean_j(const Track& predicted, const Track& truth, size_t first = 0);
 ClipFigures score_track(const Track& predicted, const Track& truth, size_t first = 0);
 
 struct IdentityFigures {

@@ -74,10 +74,9 @@ PromptScore score_prompt(std::span<const Track* const> predicted, std::span<cons
 const PromptScore& most_favourable(std::span<const PromptScore> scores) {
     if (scores.empty()) fail("there is no annotator to choose from");
     const PromptScore* best = &scores[0];
-    for (const PromptScore& score : scores) {
-        if (best->nothing()) break;  // both empty: perfect
+    // Nothing to find and nothing found is perfect, though its F1 is 0.
+    for (const PromptScore& score : scores)
         if (score.nothing() || score.mean_f1() > best->mean_f1()) best = &score;
-    }
     return *best;
 }
 

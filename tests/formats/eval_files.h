@@ -67,7 +67,9 @@ inline const std::string kPairs = R"({
             {"id": 101, "file_name": "x.jpg", "text_input": "dog", "width": 4, "height": 2, "is_instance_exhaustive": 0},
             {"id": 102, "file_name": "y.jpg", "text_input": "cat", "width": 4, "height": 2, "is_instance_exhaustive": 1}],
  "annotations": [{"id": 1, "image_id": 100, "category_id": 1, "iscrowd": 0, "bbox": [0, 0, 0.25, 1],
-                  "segmentation": {"size": [2, 4], "counts": "026"}}],
+                  "segmentation": {"size": [2, 4], "counts": "026"}},
+                 {"id": 2, "image_id": 100, "category_id": 1, "iscrowd": 1, "bbox": [0.5, 0, 0.5, 1],
+                  "segmentation": {"size": [2, 4], "counts": [4, 4]}}],
  "categories": [{"id": 1, "name": "object"}]})";
 inline const std::string kClips = R"({
  "videos": [{"id": 0, "video_name": "walk", "file_names": ["walk/0.jpg", "walk/1.jpg"], "width": 4, "height": 2, "length": 2}],

@@ -31,6 +31,7 @@ TEST(GroundTruth, PromptsAndExemplarsOfTheFileAreAskedInstead) {
     GroundTruth truth = read_ground_truth(folder.write("gt.json", test::kPrompts));
     ASSERT_EQ(truth.prompts.size(), 3U);
     EXPECT_EQ(truth.prompts[0].phrase, "grey cat");
+    EXPECT_EQ(truth.prompts[0].objects, std::vector<size_t>{0});  // not the crowd
     EXPECT_TRUE(truth.prompts[1].objects.empty());
     EXPECT_EQ(truth.prompts[2].media, 1U);
     ASSERT_EQ(truth.exemplars.size(), 1U);
@@ -50,7 +51,7 @@ TEST(GroundTruth, SaCoPairsOfOnePictureShareIt) {
     EXPECT_EQ(truth.media.size(), 2U);
     ASSERT_EQ(truth.prompts.size(), 3U);
     EXPECT_EQ(truth.prompts[0].id, 100);
-    EXPECT_EQ(truth.prompts[0].objects, std::vector<size_t>{0});
+    EXPECT_EQ(truth.prompts[0].objects, std::vector<size_t>{0});  // not the crowd
     EXPECT_EQ(truth.prompts[1].media, 0U);
     EXPECT_FALSE(truth.prompts[1].exhaustive);
     EXPECT_EQ(truth.prompts[2].media, 1U);
@@ -90,7 +91,10 @@ TEST(GroundTruth, DamageIsASentenceThatNamesTheFileAndThePlace) {
         {R"({"images": [3]})", "images[0]"},
         {with(test::kCoco, "\"id\": 9, ", ""), "images[1]: key 'id' not found"},
         {with(test::kCoco, "\"id\": 9,", "\"id\": 7,"), "two of images 7"},
-        {with(test::kCoco, "\"width\": 4", "\"width\": -4"), "not possible"},
+        {with(test::kCoco, "\"width\": 4", "\"width\": -4"), "whole number"},
+        {with(test::kCoco, "\"width\": 4", "\"width\": 1e300"), "whole number"},
+        {with(test::kCoco, "\"width\": 4, \"height\": 2", "\"width\": 32000, \"height\": 32000"), "not possible"},
+        {with(test::kCoco, "\"id\": 9,", "\"id\": 1e300,"), "images[1]: expected a number as the id"},
         {with(test::kCoco, "\"image_id\": 9", "\"image_id\": 8"), "annotations[2]: names image_id 8"},
         {with(test::kCoco, "[0, 2, 6]", "[0, 2, 5]"), "annotations[0]: expected RLE runs"},
         {with(test::kCoco, "[0, 2, 6]", "[0, -2, 10]"), "annotations[0]"},
