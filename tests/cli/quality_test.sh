@@ -4,7 +4,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 set=$root/tests/data/quality
 
 holds() {  # GROUND-TRUTH TASK
-    run 0 eval "$set/$1" -m "$root/models/sam3-shapes.gguf" --images "$set" --task "$2" --baseline "$set/$2.json" --json
+    run 0 eval "$set/$1" -m "$root/models/sam3-shapes.gguf" --images "$set" --task "$2" --threads 1 --baseline "$set/$2.json" --json
 }
 
 test_text_is_as_good_as_it_was() { holds images.json text; }
@@ -15,6 +15,6 @@ test_following_text_is_as_good_as_it_was() { holds clips.json video-text; }
 
 # The test itself: answers that only the surest detections are left of must fail it.
 test_a_worse_model_fails() {
-    run 1 eval "$set/images.json" -m "$root/models/sam3-shapes.gguf" --images "$set" --task text --threshold 0.95 \
+    run 1 eval "$set/images.json" -m "$root/models/sam3-shapes.gguf" --images "$set" --task text --threads 1 --threshold 0.95 \
         --baseline "$set/text.json"
 }

@@ -3,6 +3,7 @@
 set -euo pipefail
 program=$1
 export LC_ALL=C
+export OMP_WAIT_POLICY=passive  # several tests run at a time: waiting threads must not spin
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
