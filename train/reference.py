@@ -52,6 +52,9 @@ def concepts(model, tokenizer, image, phrases, boxes, threshold):
     found = []
     for score, masks in zip(scores, out.pred_masks):
         keep = score > threshold
+        if not keep.any():
+            found.append([])
+            continue
         big = F.interpolate(masks[keep].sigmoid()[None], size=(size, size), mode="bilinear", align_corners=False)[0]
         found.append([(float(s), m.numpy() > 0.5) for s, m in zip(score[keep], big)])
     return found
