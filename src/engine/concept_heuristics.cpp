@@ -13,8 +13,7 @@ namespace sam3 {
 
 namespace {
 
-constexpr float kSuppressed = -10.0F;     // logits of a mask that gives way
-constexpr float kDetectionInside = 0.5F;  // logit from which a detection's pixel counts when it becomes a memory
+constexpr float kSuppressed = -10.0F;                             // logits of a mask that gives way
 constexpr int64_t kAlways = std::numeric_limits<int64_t>::max();  // hidden for good: later than any frame
 
 bool contains(const std::vector<int>& list, int value) {

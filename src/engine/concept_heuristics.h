@@ -17,6 +17,8 @@
 // detections are new objects, which tracks go, which are hidden, whose memory is renewed. No network.
 namespace sam3 {
 
+inline constexpr float kDetectionInside = 0.5F;  // logit from which a detection's pixel belongs to a new object
+
 // What the detector found on a frame, all phrases together; new objects get their ids in this order.
 struct FrameDetections {
     Tensor masks;  // stack (mask_rules.h)

@@ -10,8 +10,6 @@ namespace sam3 {
 
 namespace {
 
-constexpr float kDetectionInside = 0.5F;  // logit from which a detection's pixel belongs to the new object
-
 // Detections of one phrase as the detector's queries have them: object ids follow that order.
 Tensor stack_by_query(std::vector<Detection>& found, std::vector<float>& scores) {
     if (found.empty()) return {};

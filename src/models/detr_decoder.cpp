@@ -7,8 +7,6 @@ namespace sam3 {
 
 namespace {
 
-constexpr float kNormEps = 1e-5F;
-
 // Columns of the reference's first position layer are ordered y, x, w, h; boxes are x, y, w, h. Swapping the weights
 // once spares a shuffle per layer.
 nn::Linear position_layer(const nn::LoadContext& context, const Scope& scope, int64_t channels) {
@@ -41,8 +39,8 @@ DetrDecoder::DetrDecoder(const nn::LoadContext& context, const Scope& scope, con
     : config_(config),
       queries_(queries),
       to_edges_(edges_layer(context)),
-      output_norm_(context, scope / "output_layer_norm", config.hidden_size, kNormEps),
-      presence_norm_(context, scope / "presence_layer_norm", config.hidden_size, kNormEps) {
+      output_norm_(context, scope / "output_layer_norm", config.hidden_size, nn::kNormEps),
+      presence_norm_(context, scope / "presence_layer_norm", config.hidden_size, nn::kNormEps) {
     const int64_t c = config.hidden_size;
     const std::vector<std::string> two = {"layer1", "layer2"};
     const std::vector<std::string> three = {"layer1", "layer2", "layer3"};
@@ -67,10 +65,10 @@ DetrDecoder::DetrDecoder(const nn::LoadContext& context, const Scope& scope, con
         layers_.push_back({nn::Attention(context, layer / "self_attn", c, config.heads),
                            nn::Attention(context, layer / "text_cross_attn", c, config.heads),
                            nn::Attention(context, layer / "vision_cross_attn", c, config.heads),
-                           nn::LayerNorm(context, layer / "self_attn_layer_norm", c, kNormEps),
-                           nn::LayerNorm(context, layer / "text_cross_attn_layer_norm", c, kNormEps),
-                           nn::LayerNorm(context, layer / "vision_cross_attn_layer_norm", c, kNormEps),
-                           nn::LayerNorm(context, layer / "mlp_layer_norm", c, kNormEps),
+                           nn::LayerNorm(context, layer / "self_attn_layer_norm", c, nn::kNormEps),
+                           nn::LayerNorm(context, layer / "text_cross_attn_layer_norm", c, nn::kNormEps),
+                           nn::LayerNorm(context, layer / "vision_cross_attn_layer_norm", c, nn::kNormEps),
+                           nn::LayerNorm(context, layer / "mlp_layer_norm", c, nn::kNormEps),
                            nn::Mlp(context, layer / "mlp", c, config.mlp_size, config.activation)});
     }
 }

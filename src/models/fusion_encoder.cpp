@@ -2,17 +2,13 @@
 
 namespace sam3 {
 
-namespace {
-constexpr float kNormEps = 1e-5F;
-}
-
 FusionEncoder::FusionEncoder(const nn::LoadContext& context, const Scope& scope, const StackConfig& config) {
     const int64_t c = config.hidden_size;
     for (int i = 0; i < config.layers; ++i) {
         const Scope layer = scope / "layers" / i;
-        layers_.push_back({nn::LayerNorm(context, layer / "layer_norm1", c, kNormEps),
-                           nn::LayerNorm(context, layer / "layer_norm2", c, kNormEps),
-                           nn::LayerNorm(context, layer / "layer_norm3", c, kNormEps),
+        layers_.push_back({nn::LayerNorm(context, layer / "layer_norm1", c, nn::kNormEps),
+                           nn::LayerNorm(context, layer / "layer_norm2", c, nn::kNormEps),
+                           nn::LayerNorm(context, layer / "layer_norm3", c, nn::kNormEps),
                            nn::Attention(context, layer / "self_attn", c, config.heads),
                            nn::Attention(context, layer / "cross_attn", c, config.heads),
                            nn::Mlp(context, layer / "mlp", c, config.mlp_size, config.activation)});

@@ -7,8 +7,6 @@ namespace sam3 {
 
 namespace {
 
-constexpr float kNormEps = 1e-5F;
-
 // A host tensor filled row by row.
 class Rows {
 public:
@@ -44,9 +42,9 @@ GeometryEncoder::GeometryEncoder(const nn::LoadContext& context, const Scope& sc
       box_direct_(context, scope / "boxes_direct_project", 4, config.hidden_size),
       box_position_(context, scope / "boxes_pos_enc_project", config.hidden_size + 2, config.hidden_size),
       box_pool_(context, scope / "boxes_pool_project", config.hidden_size, config.hidden_size, {.kernel = roi_size}),
-      vision_norm_(context, scope / "vision_layer_norm", config.hidden_size, kNormEps),
-      prompt_norm_(context, scope / "prompt_layer_norm", config.hidden_size, kNormEps),
-      output_norm_(context, scope / "output_layer_norm", config.hidden_size, kNormEps),
+      vision_norm_(context, scope / "vision_layer_norm", config.hidden_size, nn::kNormEps),
+      prompt_norm_(context, scope / "prompt_layer_norm", config.hidden_size, nn::kNormEps),
+      output_norm_(context, scope / "output_layer_norm", config.hidden_size, nn::kNormEps),
       final_proj_(context, scope / "final_proj", config.hidden_size, config.hidden_size) {
     const int64_t c = channels_;
     if (has_points_) {
@@ -56,9 +54,9 @@ GeometryEncoder::GeometryEncoder(const nn::LoadContext& context, const Scope& sc
     }
     for (int i = 0; i < config.layers; ++i) {
         const Scope layer = scope / "layers" / i;
-        layers_.push_back({nn::LayerNorm(context, layer / "layer_norm1", c, kNormEps),
-                           nn::LayerNorm(context, layer / "layer_norm2", c, kNormEps),
-                           nn::LayerNorm(context, layer / "layer_norm3", c, kNormEps),
+        layers_.push_back({nn::LayerNorm(context, layer / "layer_norm1", c, nn::kNormEps),
+                           nn::LayerNorm(context, layer / "layer_norm2", c, nn::kNormEps),
+                           nn::LayerNorm(context, layer / "layer_norm3", c, nn::kNormEps),
                            nn::Attention(context, layer / "self_attn", c, config.heads),
                            nn::Attention(context, layer / "cross_attn", c, config.heads),
                            nn::Mlp(context, layer / "mlp", c, config.mlp_size, config.activation)});

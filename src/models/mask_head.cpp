@@ -5,21 +5,20 @@
 namespace sam3 {
 
 namespace {
-constexpr float kNormEps = 1e-5F;
 constexpr int kGroups = 8;
 }  // namespace
 
 // Files carry one convolution more than there are steps between the neck's levels; it is never used.
 MaskHead::MaskHead(const nn::LoadContext& context, const Scope& scope, int64_t channels, int heads, int stages)
     : prompt_attention_(context, scope / "prompt_cross_attn", channels, heads),
-      prompt_norm_(context, scope / "prompt_cross_attn_norm", channels, kNormEps),
+      prompt_norm_(context, scope / "prompt_cross_attn_norm", channels, nn::kNormEps),
       instance_(context, scope / "instance_projection", channels, channels, {.kernel = 1}),
       semantic_(context, scope / "semantic_projection", channels, 1, {.kernel = 1}),
       mask_embed_(context, scope / "mask_embedder" / "layers", {"0", "1", "2"}, channels, channels, channels) {
     for (int i = 0; i < std::min(stages, Neck::kLevels - 1); ++i) {
         convs_.emplace_back(context, scope / "pixel_decoder" / "conv_layers" / i, channels, channels,
                             nn::Conv2d::Options{.kernel = 3, .padding = 1});
-        norms_.emplace_back(context, scope / "pixel_decoder" / "norms" / i, kGroups, channels, kNormEps);
+        norms_.emplace_back(context, scope / "pixel_decoder" / "norms" / i, kGroups, channels, nn::kNormEps);
     }
 }
 

@@ -8,7 +8,6 @@ namespace sam3 {
 
 namespace {
 
-constexpr float kNormEps = 1e-5F;
 constexpr float kPositionWeight = 0.1F;
 
 Tensor for_batch(const Tensor& x, int64_t batch) { return x.dim(0) == batch ? x : x.expand(0, batch); }
@@ -40,12 +39,12 @@ Tensor MemoryAttention::RopeAttention::forward(Ops& ops, const Tensor& query, co
 
 MemoryAttention::MemoryAttention(const nn::LoadContext& context, const Scope& scope, int64_t channels,
                                  const MemoryConfig& config)
-    : config_(config), channels_(channels), norm_(context, scope / "layer_norm", channels, kNormEps) {
+    : config_(config), channels_(channels), norm_(context, scope / "layer_norm", channels, nn::kNormEps) {
     for (int i = 0; i < config.layers; ++i) {
         const Scope layer = scope / "layers" / i;
-        layers_.push_back({nn::LayerNorm(context, layer / "layer_norm1", channels, kNormEps),
-                           nn::LayerNorm(context, layer / "layer_norm2", channels, kNormEps),
-                           nn::LayerNorm(context, layer / "layer_norm3", channels, kNormEps),
+        layers_.push_back({nn::LayerNorm(context, layer / "layer_norm1", channels, nn::kNormEps),
+                           nn::LayerNorm(context, layer / "layer_norm2", channels, nn::kNormEps),
+                           nn::LayerNorm(context, layer / "layer_norm3", channels, nn::kNormEps),
                            RopeAttention(context, layer / "self_attn", channels, channels, config),
                            RopeAttention(context, layer / "cross_attn_image", channels, config.channels, config),
                            nn::Linear(context, layer / "linear1", channels, config.mlp_size),

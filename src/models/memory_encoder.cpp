@@ -4,7 +4,7 @@ namespace sam3 {
 
 namespace {
 
-constexpr float kNormEps = 1e-6F;
+constexpr float kMemoryNormEps = 1e-6F;
 
 // rows of a weight or a bias times one factor each
 Tensor scale_rows(const Tensor& rows, const Tensor& scale) {
@@ -31,7 +31,7 @@ MemoryEncoder::MemoryEncoder(const nn::LoadContext& context, const Scope& scope,
                                            {.kernel = config.downsampler_kernel,
                                             .stride = config.downsampler_stride,
                                             .padding = config.downsampler_padding}),
-                                nn::LayerNorm(context, layer / "layer_norm", out, kNormEps)});
+                                nn::LayerNorm(context, layer / "layer_norm", out, kMemoryNormEps)});
         in = out;
     }
     mask_projection_ = nn::Conv2d(context, masks / "final_conv", in, channels, {.kernel = 1});
@@ -45,7 +45,7 @@ MemoryEncoder::MemoryEncoder(const nn::LoadContext& context, const Scope& scope,
                         {.kernel = config.fuser_kernel,
                          .padding = config.fuser_padding,
                          .groups = static_cast<int>(channels)}),
-             nn::LayerNorm(context, layer / "layer_norm", channels, kNormEps),
+             nn::LayerNorm(context, layer / "layer_norm", channels, kMemoryNormEps),
              nn::Linear(context, layer / "pointwise_conv1", channels, config.fuser_mlp_size),
              nn::Linear(context, scale_rows(narrow.tensor("weight", {channels, config.fuser_mlp_size}), scale),
                         scale_rows(narrow.tensor("bias", {channels}), scale))});

@@ -9,6 +9,8 @@
 
 namespace sam3::nn {
 
+inline constexpr float kNormEps = 1e-5F;  // PyTorch's own, where a configuration says nothing else
+
 // y = x W^T + b; names `weight` and `bias`.
 class Linear {
 public:

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kMagic = "3mas";  // 0x73616d33, little-endian
 constexpr uint32_t kTokenizerMagic = 0x746f6b00;
-constexpr uint64_t kAlignment = 32;  // of tensor data, from the start of the file
+constexpr uint64_t kGgmlAlignment = 32;  // of tensor data, from the start of the file
 constexpr int32_t kMaxSize = 1 << 20;
 constexpr int kGlobalLayers = 4;  // as many as the header has room for
 constexpr int32_t kSam31 = 4;     // a model_type of version 4
@@ -67,7 +67,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kRepeated
 
 std::string key_of(std::string_view field) { return str("sam3.", field); }
 
-struct Header {
+struct GgmlHeader {
     int32_t version = 0;
     int32_t tensors = 0;
     bool is_visual_only = false;
@@ -92,10 +92,10 @@ void read_vit_sizes(ByteCursor& cursor, Metadata& metadata) {
     metadata.add(key_of(str(kVit, "global_attn_indexes")), MetadataArray{layers});
 }
 
-Header read_header(ByteCursor& cursor, Metadata& metadata) {
+GgmlHeader read_header(ByteCursor& cursor, Metadata& metadata) {
     if (cursor.take_text(kMagic.size()) != kMagic)
         fail(cursor.path(), ": expected a SAM 3 .ggml file, found another kind");
-    Header header;
+    GgmlHeader header;
     header.version = cursor.read<int32_t>();
     if (header.version < 1 || header.version > 4)
         fail(cursor.path(), ": expected a SAM 3 .ggml file of version 1 to 4, found ", header.version);
@@ -138,7 +138,7 @@ WeightTensor read_tensor(ByteCursor& cursor) {
     if (!bytes) fail(who, " of type ", type->name, " has an impossible shape ", to_string(tensor.shape));
     tensor.type = type->type;
     tensor.type_name = type->name;
-    cursor.take((kAlignment - cursor.position() % kAlignment) % kAlignment);
+    cursor.take((kGgmlAlignment - cursor.position() % kGgmlAlignment) % kGgmlAlignment);
     tensor.data = cursor.take(*bytes);
     tensor.bytes = *bytes;
     return tensor;
@@ -189,7 +189,7 @@ WeightFileContents parse_ggml_file(const uint8_t* data, size_t size, const std::
     WeightFileContents contents;
     contents.format = "ggml";
     contents.path = path;
-    const Header header = read_header(cursor, contents.metadata);
+    const GgmlHeader header = read_header(cursor, contents.metadata);
     std::unordered_set<std::string> names;
     for (int32_t i = 0; i < header.tensors; ++i) {
         contents.tensors.push_back(read_tensor(cursor));

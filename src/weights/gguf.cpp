@@ -89,19 +89,19 @@ MetadataValue read_value(ByteCursor& cursor) {
     return value;
 }
 
-struct Header {
+struct GgufHeader {
     uint64_t tensors = 0;
     uint64_t keys = 0;
 };
 
-Header read_header(ByteCursor& cursor) {
+GgufHeader read_header(ByteCursor& cursor) {
     if (std::memcmp(cursor.take(4), "GGUF", 4) != 0) fail(cursor.path(), ": expected a GGUF file, found another kind");
     const uint32_t version = cursor.read<uint32_t>();
     if (version == __builtin_bswap32(2) || version == __builtin_bswap32(3))
         fail(cursor.path(), ": found a big-endian GGUF file: convert it to little-endian");
     if (version != 2 && version != 3)
         fail(cursor.path(), ": expected GGUF version 2 or 3, found ", version, ": convert the model again");
-    Header header;
+    GgufHeader header;
     header.tensors = cursor.read<uint64_t>();
     header.keys = cursor.read<uint64_t>();
     cursor.checked_count(header.tensors, 24, "tensors");  // name length, rank, type, offset
@@ -172,7 +172,7 @@ uint32_t gguf_type_number(WeightType type) {
 
 WeightFileContents parse_gguf(const uint8_t* data, size_t size, const std::string& path) {
     ByteCursor cursor(data, size, path, "GGUF header");
-    const Header header = read_header(cursor);
+    const GgufHeader header = read_header(cursor);
 
     WeightFileContents contents;
     contents.format = "GGUF";

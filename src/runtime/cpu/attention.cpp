@@ -20,7 +20,7 @@ struct Unit {
     int64_t batch, window_y, window_x, head;
 };
 
-struct Plan {
+struct AttentionPlan {
     const AttentionArgs& args;
     int64_t queries, keys;  // of a unit
     int64_t head_size, value_size;
@@ -40,21 +40,21 @@ struct Plan {
     }
 };
 
-Plan make_plan(const AttentionArgs& args, int threads) {
+AttentionPlan make_plan(const AttentionArgs& args, int threads) {
     const int64_t w = args.window;
-    Plan plan{args,
-              w > 0 ? w * w : args.q.dim(1),
-              w > 0 ? w * w : args.k.dim(1),
-              args.q.dim(-1) / args.heads,
-              args.v.dim(-1) / args.heads,
-              w > 0 ? args.q.dim(1) / w : 1,
-              w > 0 ? args.q.dim(2) / w : 1,
-              0,
-              simd::kQueryBlock,
-              0,
-              {},
-              0,
-              args.bias_cols ? args.bias_cols.dim(3) : 0};
+    AttentionPlan plan{args,
+                       w > 0 ? w * w : args.q.dim(1),
+                       w > 0 ? w * w : args.k.dim(1),
+                       args.q.dim(-1) / args.heads,
+                       args.v.dim(-1) / args.heads,
+                       w > 0 ? args.q.dim(1) / w : 1,
+                       w > 0 ? args.q.dim(2) / w : 1,
+                       0,
+                       simd::kQueryBlock,
+                       0,
+                       {},
+                       0,
+                       args.bias_cols ? args.bias_cols.dim(3) : 0};
     plan.units = args.q.dim(0) * plan.windows_y * plan.windows_x * args.heads;
     const auto count_blocks = [&] { return (plan.queries + plan.block_rows - 1) / plan.block_rows; };
     // Multiples of 24, so that a query meets the same kernel, bit for bit, in a block of any size.
@@ -73,7 +73,7 @@ simd::TokenGrid tokens_of(const Tensor& x, const Unit& unit, int64_t size, int64
     return {base, window, x.stride(1), x.stride(2)};
 }
 
-void pack_tile(const Plan& plan, int64_t index, int64_t tile, float* packed) {
+void pack_tile(const AttentionPlan& plan, int64_t index, int64_t tile, float* packed) {
     const Unit unit = plan.unit(index);
     const int64_t first = tile * simd::kKeyTile;
     const int64_t window = plan.args.window;
@@ -93,7 +93,7 @@ const float* bias_of(const Tensor& bias, const Unit& unit, int64_t query) {
     return bias.data<float>() + unit.batch * bias.stride(0) + unit.head * bias.stride(1) + query * bias.stride(2);
 }
 
-void attend(const Plan& plan, int64_t index, int64_t block_index, const float* packed, float* scratch) {
+void attend(const AttentionPlan& plan, int64_t index, int64_t block_index, const float* packed, float* scratch) {
     const AttentionArgs& args = plan.args;
     const Unit unit = plan.unit(index);
     const int64_t first = block_index * plan.block_rows;
@@ -122,21 +122,17 @@ void attend(const Plan& plan, int64_t index, int64_t block_index, const float* p
     simd::table().attention_block(block);
 }
 
-int useful_threads(const Plan& plan, int threads) {
+int useful_threads(const AttentionPlan& plan, int threads) {
     const double flops = 2.0 * static_cast<double>(plan.units) * static_cast<double>(plan.queries) *
                          static_cast<double>(plan.keys) * static_cast<double>(plan.head_size + plan.value_size);
     return flops < kParallelFlops ? 1 : threads;
-}
-
-std::shared_ptr<Buffer> allocate_floats(const ExecContext& context, int64_t count) {
-    return context.device.allocate(static_cast<size_t>(count) * sizeof(float));
 }
 
 }  // namespace
 
 // Groups of heads: first all threads pack the group's keys and values, then they share its blocks of queries.
 void attention(const ExecContext& context, const AttentionArgs& args) {
-    const Plan plan = make_plan(args, context.threads);
+    const AttentionPlan plan = make_plan(args, context.threads);
     const int threads = useful_threads(plan, context.threads);
     const int64_t enough_blocks = (8 * threads + plan.blocks - 1) / plan.blocks;
     const int64_t group = std::clamp<int64_t>(std::max(kGroupFloats / plan.unit_size(), enough_blocks), 1, plan.units);

@@ -50,10 +50,6 @@ Statistics join(const Chunks& chunks, const float* moments, int64_t batch, int64
     return {mean, 1.0 / std::sqrt(squares / total + eps)};
 }
 
-std::shared_ptr<Buffer> allocate_floats(const ExecContext& context, int64_t count) {
-    return context.device.allocate(static_cast<size_t>(count) * sizeof(float));
-}
-
 // Mean and scale of every channel of one group: [N, {mean, scale}, C].
 void write_affine(const GroupNormArgs& args, const Chunks& chunks, const float* moments, int64_t batch, int64_t group,
                   float* affine) {
