@@ -15,6 +15,6 @@ test_following_text_is_as_good_as_it_was() { holds clips.json video-text; }
 
 # The test itself: answers that only the surest detections are left of must fail it.
 test_a_worse_model_fails() {
-    run 1 eval "$set/images.json" -m "$root/models/sam3-shapes.gguf" --images "$set" --task text --threads 1 --threshold 0.95 \
-        --baseline "$set/text.json"
+    run 1 eval "$set/images.json" -m "$root/models/sam3-shapes.gguf" --images "$set" --task exemplar --threads 1 \
+        --threshold 0.95 --baseline "$set/exemplar.json"
 }
