@@ -127,7 +127,7 @@ void MatrixRows::copy(int64_t row, int64_t rows, int64_t k, int64_t depth, float
 }
 
 PackedPanels::PackedPanels(Device& device, int64_t columns, int64_t depth)
-    : table_(simd::table()), columns_(columns), depth_(depth), tile_columns_(tile_columns_of(table_)) {
+    : table_(simd::table()), depth_(depth), tile_columns_(tile_columns_of(table_)) {
     const int64_t padded = divide_up(columns, table_.lanes) * table_.lanes;
     data_ = device.allocate(static_cast<size_t>(padded * depth) * sizeof(float));
 }

@@ -69,7 +69,7 @@ public:
 
 private:
     const simd::Table& table_;
-    int64_t columns_, depth_, tile_columns_;
+    int64_t depth_, tile_columns_;
     std::shared_ptr<Buffer> data_;
 };
 

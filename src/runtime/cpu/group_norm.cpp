@@ -65,7 +65,7 @@ void write_affine(const GroupNormArgs& args, const Chunks& chunks, const float* 
 }  // namespace
 
 void group_norm(const ExecContext& context, const GroupNormArgs& args) {
-    constexpr int64_t kParallelElements = 32768;
+    constexpr int64_t kWorthThreads = 32768;
     const simd::Table& table = simd::table();
     const simd::ArrayFunction activation = simd::activation_function(args.activation);
     const Chunks chunks = make_chunks(args.x);
@@ -79,7 +79,7 @@ void group_norm(const ExecContext& context, const GroupNormArgs& args) {
         return (i / chunks.count * chunks.rows + i % chunks.count * chunks.size) * channels;
     };
 
-#pragma omp parallel num_threads(context.threads) if (context.threads > 1 && args.x.numel() > kParallelElements)
+#pragma omp parallel num_threads(context.threads) if (context.threads > 1 && args.x.numel() > kWorthThreads)
     {
 #pragma omp for
         for (int64_t i = 0; i < all_chunks; ++i) {

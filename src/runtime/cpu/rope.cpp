@@ -4,7 +4,7 @@
 namespace sam3::cpu {
 
 void rope_2d(const ExecContext& context, const RopeArgs& args) {
-    constexpr int64_t kParallelElements = 32768;
+    constexpr int64_t kWorthThreads = 32768;
     const simd::Table& table = simd::table();
     const Tensor& x = args.x;
     const int64_t window = args.window;
@@ -15,7 +15,7 @@ void rope_2d(const ExecContext& context, const RopeArgs& args) {
     const int64_t head_size = x.dim(-1) / args.heads;
     const int64_t positions = args.table.dim(0);
     const int64_t tokens = x.dim(0) * rows * columns;
-#pragma omp parallel for num_threads(context.threads) if (context.threads > 1 && x.numel() > kParallelElements)
+#pragma omp parallel for num_threads(context.threads) if (context.threads > 1 && x.numel() > kWorthThreads)
     for (int64_t i = 0; i < tokens; ++i) {
         const int64_t column = i % columns;
         const int64_t row = i / columns % rows;
