@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """What transformers answers on a held-out set, for `sam3 eval --predictions`: the same questions, the same scorer.
 
-    reference.py --model FOLDER --heldout heldout --task text|exemplar|click|video-text|video-click --out P.json [--limit N]
+    reference.py --model FOLDER --heldout heldout --task text|exemplar|click|video-text|video-click --out P.json
+        [--device cuda] [--limit N] [--shard I/N]
 
 Masks go through transformers' own post-processing (probabilities are enlarged), clicks are those of `sam3 eval`.
 tests/goldens/gguf_to_hf.py makes FOLDER from a GGUF file.
@@ -26,9 +27,15 @@ import predict
 from metrics import decode_rle, encode_rle
 
 
-def picture(folder, name):
-    pixels = np.asarray(Image.open(os.path.join(folder, name)).convert("RGB"))
-    return torch.from_numpy(pixels.copy()).permute(2, 0, 1)[None].float() / 127.5 - 1
+def picture(args, name):
+    pixels = np.asarray(Image.open(os.path.join(args.heldout, name)).convert("RGB"))
+    return torch.from_numpy(pixels.copy()).to(args.device).permute(2, 0, 1)[None].float() / 127.5 - 1
+
+
+def mine_of(args, items):
+    """The images or videos of this shard."""
+    index, count = map(int, args.shard.split("/"))
+    return items[:args.limit or None][index::count]
 
 
 def inner_point(mask):
@@ -44,8 +51,8 @@ def concepts(model, tokenizer, image, phrases, boxes, threshold):
     ids, attention = predict.tokens(tokenizer, phrases, image.device)
     extra = {}
     if boxes is not None:
-        labels = torch.ones(boxes.shape[:2], dtype=torch.long)
-        extra = dict(input_boxes=boxes, input_boxes_labels=labels)
+        labels = torch.ones(boxes.shape[:2], dtype=torch.long, device=image.device)
+        extra = dict(input_boxes=boxes.to(image.device), input_boxes_labels=labels)
     out = model(pixel_values=image.expand(len(phrases), -1, -1, -1), input_ids=ids, attention_mask=attention, **extra)
     scores = out.pred_logits.sigmoid() * out.presence_logits.sigmoid()
     size = image.shape[-1]
@@ -56,7 +63,7 @@ def concepts(model, tokenizer, image, phrases, boxes, threshold):
             found.append([])
             continue
         big = F.interpolate(masks[keep].sigmoid()[None], size=(size, size), mode="bilinear", align_corners=False)[0]
-        found.append([(float(s), m.numpy() > 0.5) for s, m in zip(score[keep], big)])
+        found.append([(float(s), m.cpu().numpy() > 0.5) for s, m in zip(score[keep], big)])
     return found
 
 
@@ -64,11 +71,11 @@ def images(args, data, model, tokenizer):
     """Phrases or exemplar boxes; `prompt_id` is the place in the list."""
     exemplar = args.task == "exemplar"
     asked = data["exemplars" if exemplar else "prompts"]
-    for image in data["images"][:args.limit or None]:
+    for image in mine_of(args, data["images"]):
         mine = [(i, p) for i, p in enumerate(asked) if p["image_id"] == image["id"]]
         if not mine:
             continue
-        x = picture(args.heldout, image["file_name"])
+        x = picture(args, image["file_name"])
         boxes = None
         if exemplar:
             left, top, w, h = (torch.tensor([p["bbox"] for _, p in mine]) / x.shape[-1]).unbind(-1)
@@ -80,17 +87,17 @@ def images(args, data, model, tokenizer):
 
 
 def clicks(args, data, model):
-    for image in data["images"][:args.limit or None]:
-        x = picture(args.heldout, image["file_name"])
+    for image in mine_of(args, data["images"]):
+        x = picture(args, image["file_name"])
         for note in (a for a in data["annotations"] if a["image_id"] == image["id"]):
-            point = torch.tensor([[inner_point(decode_rle(note["segmentation"]))]])
-            masks, _ = predict.click(model, x, point, torch.ones(1, 1, dtype=torch.long))
-            yield dict(annotation_id=note["id"], clicks=1, score=1.0, segmentation=encode_rle(masks[0].numpy()))
+            point = torch.tensor([[inner_point(decode_rle(note["segmentation"]))]], device=args.device)
+            masks, _ = predict.click(model, x, point, torch.ones(1, 1, dtype=torch.long, device=args.device))
+            yield dict(annotation_id=note["id"], clicks=1, score=1.0, segmentation=encode_rle(masks[0].cpu().numpy()))
 
 
 def videos(args, data, model, tokenizer):
-    for video in data["videos"][:args.limit or None]:
-        frames = torch.cat([picture(args.heldout, name) for name in video["file_names"]])
+    for video in mine_of(args, data["videos"]):
+        frames = torch.cat([picture(args, name) for name in video["file_names"]])
         rles = lambda track: [encode_rle(m) if m.any() else None for m in track]
         if args.task == "video-text":
             for i, p in enumerate(data["prompts"]):
@@ -117,12 +124,15 @@ def main():
     ap.add_argument("--task", choices=KINDS, required=True)
     ap.add_argument("--out", required=True)
     ap.add_argument("--limit", type=int, default=0)
+    ap.add_argument("--device", default="cpu")
+    ap.add_argument("--shard", default="0/1", help="this part of the images or videos; the lists of all parts together are the answer")
     ap.add_argument("--threshold", type=float, default=0.5)
     args = ap.parse_args()
     torch.set_num_threads(1)
+    torch.backends.cudnn.allow_tf32 = False
     with open(os.path.join(args.heldout, "clips.json" if args.task.startswith("video") else "images.json")) as f:
         data = json.load(f)
-    model = predict.load(KINDS[args.task], args.model, torch.device("cpu"))
+    model = predict.load(KINDS[args.task], args.model, torch.device(args.device))
     tokenizer = transformers.AutoTokenizer.from_pretrained(args.model)
     if args.task.startswith("video"):
         found = videos(args, data, model, tokenizer)

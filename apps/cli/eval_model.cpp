@@ -97,12 +97,16 @@ private:
         query.points.push_back({static_cast<float>(click.x), static_cast<float>(click.y), click.positive});
     }
 
-    // Objects by their number in the video.
-    void collect(const std::vector<VideoFrameResult>& frames, size_t length) {
+    struct Followed {
+        float score = 0;
+        Track track;
+    };
+    using FollowedObjects = std::map<int, Followed>;  // by their number in the clip
+
+    static void collect(const std::vector<VideoFrameResult>& frames, size_t length, FollowedObjects& objects) {
         for (const VideoFrameResult& result : frames) {
             for (const VideoObject& object : result.objects) {
-                Followed& followed = followed_[object.id];
-                followed.phrase = object.phrase;
+                Followed& followed = objects[object.id];
                 followed.score = object.score;
                 followed.track.resize(length);
                 followed.track.at(static_cast<size_t>(result.frame)) = rle_encode(object.mask);
@@ -110,22 +114,29 @@ private:
         }
     }
 
+    // Each phrase is followed for itself, so that no answer depends on what else is asked; a frame is encoded once.
     void follow_phrases(size_t media) {
         const size_t length = truth_.media[media].files.size();
-        ConceptVideoOptions options;
-        for (const size_t subject : subjects_[media]) options.phrases.push_back(prompts()[subject].phrase);
-        std::sort(options.phrases.begin(), options.phrases.end());
-        options.phrases.erase(std::unique(options.phrases.begin(), options.phrases.end()), options.phrases.end());
-        options.rules = session_->model().video_rules();
-        options.total_frames = static_cast<int64_t>(length);
-        ConceptTracker tracker(session_, options);
-        followed_.clear();
-        for (size_t frame = 0; frame < length; ++frame) collect(tracker.push(read(media, frame)), length);
-        collect(tracker.finish(), length);
-        for (const size_t subject : subjects_[media])
-            for (const auto& [id, followed] : followed_)
-                if (followed.phrase == prompts()[subject].phrase)
-                    predictions_.push_back({subject, 0, followed.score, followed.track});
+        const std::vector<size_t>& subjects = subjects_[media];
+        std::vector<ConceptTracker> trackers;
+        std::vector<FollowedObjects> followed(subjects.size());
+        for (const size_t subject : subjects) {
+            ConceptVideoOptions options;
+            options.phrases = {prompts()[subject].phrase};
+            options.rules = session_->model().video_rules();
+            options.total_frames = static_cast<int64_t>(length);
+            trackers.emplace_back(session_, options);
+        }
+        for (size_t frame = 0; frame < length; ++frame) {
+            const Image image = read(media, frame);
+            session_->encode({&image, 1});
+            for (size_t i = 0; i < trackers.size(); ++i) collect(trackers[i].push_encoded(), length, followed[i]);
+        }
+        for (size_t i = 0; i < trackers.size(); ++i) {
+            collect(trackers[i].finish(), length, followed[i]);
+            for (const auto& [id, object] : followed[i])
+                predictions_.push_back({subjects[i], 0, object.score, object.track});
+        }
     }
 
     void follow_clicks(size_t media) {
@@ -133,7 +144,7 @@ private:
         VisualVideoOptions options;
         options.total_frames = static_cast<int64_t>(length);
         VisualTracker tracker(session_, options);
-        followed_.clear();
+        FollowedObjects followed;
         const std::vector<size_t>& objects = subjects_[media];
         for (size_t frame = 0; frame < length; ++frame) {
             const Image image = read(media, frame);
@@ -142,17 +153,11 @@ private:
                 add_point(query, first_click(rle_decode(truth_.objects[objects[i]].track.front())).value());
                 tracker.prompt(image, 0, static_cast<int>(i), query);
             }
-            collect({tracker.track(image, static_cast<int64_t>(frame))}, length);
+            collect({tracker.track(image, static_cast<int64_t>(frame))}, length, followed);
         }
-        for (const auto& [id, followed] : followed_)
-            predictions_.push_back({objects[static_cast<size_t>(id)], 1, 1.0F, followed.track});
+        for (const auto& [id, object] : followed)
+            predictions_.push_back({objects[static_cast<size_t>(id)], 1, 1.0F, object.track});
     }
-
-    struct Followed {
-        std::string phrase;
-        float score = 0;
-        Track track;
-    };
 
     const GroundTruth& truth_;
     EvalTask task_;
@@ -160,7 +165,6 @@ private:
     std::shared_ptr<ImageSession> session_;
     float threshold_;
     std::vector<std::vector<size_t>> subjects_;  // what is asked of each picture or clip
-    std::map<int, Followed> followed_;           // in the clip at hand
     std::vector<Prediction> predictions_;
 };
 

@@ -114,6 +114,14 @@ std::vector<VideoFrameResult> ConceptTracker::push(const Image& image, std::opti
     if (phrases().empty()) fail("there is nothing to look for: add a phrase");
     const int64_t frame = next_frame(index);
     session_->encode({&image, 1});
+    return push_encoded(frame);
+}
+
+std::vector<VideoFrameResult> ConceptTracker::push_encoded(std::optional<int64_t> index) {
+    if (phrases().empty()) fail("there is nothing to look for: add a phrase");
+    if (!session_->encoded()) fail("there is no frame: encode an image first");
+    const int64_t frame = next_frame(index);
+    const Size size = session_->original_size();
     last_ = frame;
     encoding_ = session_->encodings();
     ++pushed_;
@@ -121,7 +129,7 @@ std::vector<VideoFrameResult> ConceptTracker::push(const Image& image, std::opti
     FrameTracks tracks = follow(frame);
     const FramePlan plan = book_.plan({frame, options_.reverse, !options_.delayed}, detections, tracks);
     carry_out(frame, plan, detections);
-    latest_ = {frame, image.width, image.height, book_.visible(plan, detections, tracks)};
+    latest_ = {frame, size.width, size.height, book_.visible(plan, detections, tracks)};
     for (const int id : plan.removed) queue_.forget(id);
     queue_.push(latest_);
     return rendered(queue_.take_ready());

@@ -33,6 +33,8 @@ public:
 
     // The next frame; `index` may skip frames. Gives the frames that are now finished, oldest first: none, or one.
     std::vector<VideoFrameResult> push(const Image& image, std::optional<int64_t> index = {});
+    // The same with the image that the session has encoded last: trackers that share a session can share a frame.
+    std::vector<VideoFrameResult> push_encoded(std::optional<int64_t> index = {});
     // The frames that were still held back.
     std::vector<VideoFrameResult> finish();
     // After finish(): goes on with another frame in this direction, with the objects there are.

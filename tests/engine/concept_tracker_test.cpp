@@ -143,6 +143,23 @@ TEST(ConceptTracker, ObjectsKeepTheirPhraseWhenPhrasesComeAndGo) {
     for (const VideoObject& object : last.objects) EXPECT_EQ(object.phrase, "striped star");
 }
 
+TEST(ConceptTracker, TrackersOfOneSessionShareItsFrames) {
+    ConceptVideoOptions ring = streaming_options(), star = streaming_options();
+    ring.phrases = {"blue ring"};
+    star.phrases = {"striped star"};
+    ConceptTracker ring_alone = make_concept_tracker(ring), star_alone = make_concept_tracker(star);
+    const auto session = std::make_shared<ImageSession>(test::concept_model(), 1);
+    ConceptTracker first(session, ring), second(session, star);
+    EXPECT_NE(message([&] { first.push_encoded(); }).find("encode an image first"), std::string::npos);
+    for (size_t i = 0; i < 4; ++i) {
+        const Image& image = concept_frames()[i];
+        session->encode({&image, 1});
+        expect_same(first.push_encoded(), ring_alone.push(image));
+        expect_same(second.push_encoded(), star_alone.push(image));
+    }
+    EXPECT_EQ(session->encodings(), 4U);
+}
+
 TEST(ConceptTracker, RemovedObjectsAreGoneFromResultsThatWait) {
     ConceptTracker tracker = make_concept_tracker(quick_options());
     push_all(tracker, 0, 3);
