@@ -59,13 +59,15 @@ double count(int64_t a, int64_t b, int64_t c) {
 
 std::string name_of(const std::string& op, const Shape& sizes) { return op + "/" + to_string(sizes); }
 
-void add_linear(int64_t rows, int64_t out, int64_t in, Activation activation, bool residual) {
+void add_linear(int64_t rows, int64_t out, int64_t in, Activation activation, bool residual,
+                Precision precision = Precision::f32) {
     std::string name = name_of("linear", {rows, out, in});
+    if (precision != Precision::f32) name += precision == Precision::int8 ? " int8" : " bf16";
     if (activation == Activation::gelu) name += "+gelu";
     if (residual) name += "+residual";
     add(name, 2 * count(rows, out, in), [=] {
         const std::shared_ptr<const PackedLinear> weights =
-            cpu().pack_linear({{random_tensor({out, in})}, {random_tensor({out})}}, Precision::f32);
+            cpu().pack_linear({{random_tensor({out, in})}, {random_tensor({out})}}, precision);
         const Tensor x = random_tensor({rows, in});
         const Tensor added = residual ? random_tensor({rows, out}) : Tensor();
         return Body([=](Ops& ops) { ops.linear(x, *weights, activation, added); });
@@ -144,12 +146,14 @@ void add_memory_bound() {
 }
 
 void add_all() {
-    add_linear(5184, 4736, 1024, Activation::gelu, false);
-    add_linear(5184, 1024, 4736, Activation::none, true);
-    add_linear(5184, 3072, 1024, Activation::none, false);
-    add_linear(5184, 1024, 1024, Activation::none, true);
-    add_linear(5184, 2048, 256, Activation::none, false);
-    add_linear(5184, 256, 2048, Activation::none, true);
+    for (const Precision precision : {Precision::f32, Precision::bf16, Precision::int8}) {
+        add_linear(5184, 4736, 1024, Activation::gelu, false, precision);
+        add_linear(5184, 1024, 4736, Activation::none, true, precision);
+        add_linear(5184, 3072, 1024, Activation::none, false, precision);
+        add_linear(5184, 1024, 1024, Activation::none, true, precision);
+        add_linear(5184, 2048, 256, Activation::none, false, precision);
+        add_linear(5184, 256, 2048, Activation::none, true, precision);
+    }
     add_linear(200, 256, 256, Activation::none, false);
     add_linear(200, 2048, 256, Activation::none, false);
     add_linear(32, 4096, 1024, Activation::gelu, false);

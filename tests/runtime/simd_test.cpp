@@ -137,7 +137,7 @@ TEST(SimdTable, BaselineIsAlwaysAvailableAndTheBestIsFirst) {
     const std::vector<const simd::Table*> tables = test::simd_tables();
     ASSERT_FALSE(tables.empty());
     EXPECT_STREQ(tables.back()->name, "baseline");
-    for (size_t i = 1; i < tables.size(); ++i) EXPECT_GT(tables[i - 1]->lanes, tables[i]->lanes);
+    for (size_t i = 1; i < tables.size(); ++i) EXPECT_GE(tables[i - 1]->lanes, tables[i]->lanes);
 }
 
 TEST(SimdTable, CanBeReplaced) {

@@ -1,6 +1,6 @@
 #include "runtime/cpu/cpu_device.h"
-#include "runtime/cpu/gemm.h"
 #include "runtime/cpu/kernels.h"
+#include "runtime/cpu/packed_weights.h"
 #include "util/error.h"
 
 #include <algorithm>
@@ -12,9 +12,10 @@ namespace sam3::cpu {
 namespace {
 
 struct CpuPackedConv2d final : PackedConv2d {
-    std::vector<PackedPanels> groups_weights;  // one per group; rows of the product are pixels, its depth [kh, kw, cin]
-    Tensor depthwise;                          // [kh, kw, channels] instead, when every channel is its own group
-    Tensor bias;                               // [out_channels] or undefined
+    // One per group; rows of the product are pixels, its depth [kh, kw, cin].
+    std::vector<std::unique_ptr<PackedWeights>> groups_weights;
+    Tensor depthwise;  // [kh, kw, channels] instead, when every channel is its own group
+    Tensor bias;       // [out_channels] or undefined
 
     const float* bias_data() const { return bias ? bias.data<float>() : nullptr; }
 };
@@ -166,7 +167,7 @@ void depthwise_conv2d(const ExecContext& context, const Conv2dArgs& args, const 
 
 }  // namespace
 
-std::shared_ptr<const PackedConv2d> pack_conv2d(Device& device, const Conv2dSource& source) {
+std::shared_ptr<const PackedConv2d> pack_conv2d(Device& device, const Conv2dSource& source, Precision precision) {
     check(source);
     auto packed = std::make_shared<CpuPackedConv2d>();
     const Tensor& weight = source.weight;
@@ -187,10 +188,9 @@ std::shared_ptr<const PackedConv2d> pack_conv2d(Device& device, const Conv2dSour
     }
     const int64_t columns = weight.dim(0) / source.groups;
     const int64_t depth = weight.dim(1) * weight.dim(2) * weight.dim(3);
-    for (int64_t g = 0; g < source.groups; ++g) {
-        packed->groups_weights.emplace_back(device, columns, depth);
-        packed->groups_weights.back().pack(0, ordered.data<float>() + g * columns * depth, depth, columns);
-    }
+    for (int64_t g = 0; g < source.groups; ++g)
+        packed->groups_weights.push_back(
+            pack_weights(device, ordered.data<float>() + g * columns * depth, depth, columns, depth, precision));
     return packed;
 }
 
@@ -201,23 +201,18 @@ void conv2d(const ExecContext& context, const Conv2dArgs& args) {
 
     const int64_t pixels = args.out.dim(0) * args.out.dim(1) * args.out.dim(2);
     const int64_t columns = conv->out_channels / conv->groups;
-    const int64_t depth = conv->in_channels / conv->groups * conv->kernel_h * conv->kernel_w;
-    std::vector<PixelRows> rows;
-    std::vector<GemmProduct> products(static_cast<size_t>(conv->groups));
-    rows.reserve(products.size());
     for (int64_t g = 0; g < conv->groups; ++g) {
-        rows.emplace_back(args, *conv, g);
-        GemmProduct& product = products[static_cast<size_t>(g)];
-        product.a = &rows.back();
-        product.b = &conv->groups_weights[static_cast<size_t>(g)];
+        const PixelRows rows(args, *conv, g);
+        GemmProduct product;
+        product.a = &rows;
         product.out = args.out.data<float>() + g * columns;
         product.out_rows.stride_x = conv->out_channels;
         product.residual = args.residual ? args.residual.data<float>() + g * columns : nullptr;
         product.residual_rows = product.out_rows;
         product.bias = conv->bias ? conv->bias.data<float>() + g * columns : nullptr;
         product.activation = args.activation;
+        conv->groups_weights[static_cast<size_t>(g)]->multiply(context, pixels, product);
     }
-    gemm(context, pixels, columns, depth, products);
 }
 
 }  // namespace sam3::cpu

@@ -1,5 +1,5 @@
-#include "runtime/cpu/gemm.h"
 #include "runtime/cpu/kernels.h"
+#include "runtime/cpu/packed_weights.h"
 
 namespace sam3::cpu {
 
@@ -12,7 +12,6 @@ void conv_transpose_2x2(const ExecContext& context, const ConvTranspose2x2Args& 
     const MatrixRows rows(args.x.data<float>(), args.x.dim(3));
     GemmProduct product;
     product.a = &rows;
-    product.b = &weights.weights;
     product.out = args.out.data<float>();
     product.out_rows = {2 * channels, width, 4 * width * channels};
     product.residual = args.residual ? args.residual.data<float>() : nullptr;
@@ -21,7 +20,7 @@ void conv_transpose_2x2(const ExecContext& context, const ConvTranspose2x2Args& 
     product.activation = args.activation;
     product.split = 2 * channels;
     product.split_stride = 2 * width * channels;
-    gemm(context, args.x.dim(0) * args.x.dim(1) * width, weights.out_features, weights.in_features, {&product, 1});
+    weights.weights->multiply(context, args.x.dim(0) * args.x.dim(1) * width, product);
 }
 
 }  // namespace sam3::cpu

@@ -1,7 +1,6 @@
 #include "runtime/cpu/cpu_device.h"
 
 #include "runtime/cpu/kernels.h"
-#include "util/error.h"
 
 #include <cstring>
 #include <utility>
@@ -20,21 +19,6 @@ struct PooledBuffer : Buffer {
 
     std::shared_ptr<MemoryPool> pool;
 };
-
-const char* name_of(Precision precision) {
-    switch (precision) {
-        case Precision::f32: return "f32";
-        case Precision::bf16: return "bf16";
-        case Precision::int8: return "int8";
-        case Precision::fp8: return "fp8";
-    }
-    return "?";
-}
-
-void require_f32(Precision precision) {
-    if (precision != Precision::f32)
-        fail("precision ", name_of(precision), " is not available on the CPU device: use f32");
-}
 
 }  // namespace
 
@@ -55,13 +39,11 @@ void CpuDevice::copy_to_host(void* destination, const void* source, size_t bytes
 }
 
 std::shared_ptr<const PackedLinear> CpuDevice::pack_linear(const LinearSource& source, Precision precision) {
-    require_f32(precision);
-    return cpu::pack_linear(*this, source);
+    return cpu::pack_linear(*this, source, precision);
 }
 
 std::shared_ptr<const PackedConv2d> CpuDevice::pack_conv2d(const Conv2dSource& source, Precision precision) {
-    require_f32(precision);
-    return cpu::pack_conv2d(*this, source);
+    return cpu::pack_conv2d(*this, source, precision);
 }
 
 }  // namespace sam3::cpu

@@ -8,8 +8,9 @@
 
 namespace sam3::cpu {
 
-std::shared_ptr<const PackedLinear> pack_linear(Device& device, const LinearSource& source);  // linear.cpp
-std::shared_ptr<const PackedConv2d> pack_conv2d(Device& device, const Conv2dSource& source);  // conv2d.cpp
+// linear.cpp and conv2d.cpp
+std::shared_ptr<const PackedLinear> pack_linear(Device& device, const LinearSource& source, Precision precision);
+std::shared_ptr<const PackedConv2d> pack_conv2d(Device& device, const Conv2dSource& source, Precision precision);
 
 class CpuDevice final : public Device {
 public:

@@ -1,20 +1,16 @@
 #include "runtime/cpu/gemm.h"
 
-#include "util/error.h"
-
 #include <omp.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 namespace sam3::cpu {
 
 namespace {
 
-constexpr int64_t kMostRows = 240;         // of A in a task: half a megabyte, within an L2 cache
-constexpr int64_t kMostSums = 240 * 1024;  // floats kept between blocks of K
-constexpr double kSerialFlops = 4e5;       // below it, waking the other threads costs more than it gains
+// kMostRows of A are half a megabyte: within an L2 cache.
+constexpr int64_t kMostSums = kMostRows * 1024;  // floats kept between blocks of K
 
 static_assert(static_cast<int>(simd::Epilogue::silu) == static_cast<int>(Activation::silu) &&
               static_cast<int>(simd::Epilogue::gelu_tanh) == static_cast<int>(Activation::gelu_tanh) &&
@@ -22,15 +18,7 @@ static_assert(static_cast<int>(simd::Epilogue::silu) == static_cast<int>(Activat
               static_cast<int>(simd::Epilogue::gelu) == static_cast<int>(Activation::gelu) &&
               static_cast<int>(simd::Epilogue::relu) == static_cast<int>(Activation::relu));
 
-int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-int64_t tile_columns_of(const simd::Table& table) {
-    int64_t columns = 0;
-    table.gemm_tile_columns(&columns);
-    return columns;
-}
-
-// How a product is cut into tasks: blocks of rows times blocks of panels. Only speed depends on it.
+// How a product is cut into tasks. Only speed depends on it.
 struct Plan {
     int64_t rows, columns, depth;
     int64_t tile_columns, panels;
@@ -47,27 +35,17 @@ struct Plan {
         panel_blocks = depth_blocks == 1 ? 1 : divide_up(panels * tile * std::min(m, kMostRows), kMostSums);
         const double flops = 2.0 * static_cast<double>(m * n) * static_cast<double>(k * products);
         threads = flops < kSerialFlops ? 1 : most_threads;
-        if (threads > 1) split_for(4 * threads, products);
+        if (threads > 1) {
+            TaskGrid grid{row_blocks, panel_blocks};
+            grid.split(m, panels, tile, products, 4 * threads);
+            row_blocks = grid.row_blocks;
+            panel_blocks = grid.panel_blocks;
+        }
         block_rows = divide_up(divide_up(m, row_blocks), simd::kGemmTileRows) * simd::kGemmTileRows;
         row_blocks = divide_up(m, block_rows);
         block_panels = divide_up(panels, panel_blocks);
         panel_blocks = divide_up(panels, block_panels);
         threads = std::min(threads, row_blocks * panel_blocks * products);
-    }
-
-    // Halves the longer side of the tasks until there are enough to keep all threads busy to the end.
-    void split_for(int64_t tasks, int64_t products) {
-        while (row_blocks * panel_blocks * products < tasks) {
-            const int64_t task_rows = divide_up(rows, row_blocks);
-            const int64_t task_panels = divide_up(panels, panel_blocks);
-            const bool can_split_rows = task_rows > 4 * simd::kGemmTileRows;
-            if (task_panels > 1 && (!can_split_rows || task_panels * tile_columns >= task_rows))
-                panel_blocks *= 2;
-            else if (can_split_rows)
-                row_blocks *= 2;
-            else
-                return;
-        }
     }
 
     int64_t a_size() const { return block_rows * simd::kGemmDepthStride; }
@@ -86,22 +64,7 @@ void run_task(const Plan& plan, const GemmProduct& product, int64_t row_block, i
     const simd::Table& table = product.b->table();
     const int64_t row = row_block * plan.block_rows;
     const int64_t rows = std::min(plan.block_rows, plan.rows - row);
-    std::array<int64_t, kMostRows> out_offsets;
-    std::array<int64_t, kMostRows> residual_offsets;
-    for (int64_t i = 0; i < rows; ++i) {
-        out_offsets[static_cast<size_t>(i)] = product.out_rows.offset(row + i);
-        residual_offsets[static_cast<size_t>(i)] = product.residual_rows.offset(row + i);
-    }
-    const simd::GemmOutput output{product.out,
-                                  out_offsets.data(),
-                                  product.residual,
-                                  residual_offsets.data(),
-                                  product.bias,
-                                  product.alpha,
-                                  static_cast<simd::Epilogue>(product.activation),
-                                  product.split,
-                                  product.split_stride};
-
+    const OutputBlock block_output(product, row, rows);
     const int64_t first_panel = panel_block * plan.block_panels;
     const int64_t last_panel = std::min(first_panel + plan.block_panels, plan.panels);
     for (int64_t block = 0; block < plan.depth_blocks; ++block) {
@@ -113,12 +76,48 @@ void run_task(const Plan& plan, const GemmProduct& product, int64_t row_block, i
             const int64_t columns = std::min(plan.tile_columns, plan.columns - column);
             table.gemm_panel({scratch.a, rows, depth, product.b->panel(p, columns, k, depth, scratch.panel), column,
                               columns, scratch.sums + (p - first_panel) * plan.block_rows * plan.tile_columns,
-                              block == 0, block + 1 == plan.depth_blocks, &output});
+                              block == 0, block + 1 == plan.depth_blocks, &block_output.output});
         }
     }
 }
 
 }  // namespace
+
+int64_t tile_columns_of(const simd::Table& table) {
+    int64_t columns = 0;
+    table.gemm_tile_columns(&columns);
+    return columns;
+}
+
+OutputBlock::OutputBlock(const GemmProduct& product, int64_t row, int64_t rows)
+    : output{product.out,
+             offsets.data(),
+             product.residual,
+             residual_offsets.data(),
+             product.bias,
+             product.alpha,
+             static_cast<simd::Epilogue>(product.activation),
+             product.split,
+             product.split_stride} {
+    for (int64_t i = 0; i < rows; ++i) {
+        offsets[static_cast<size_t>(i)] = product.out_rows.offset(row + i);
+        residual_offsets[static_cast<size_t>(i)] = product.residual_rows.offset(row + i);
+    }
+}
+
+void TaskGrid::split(int64_t rows, int64_t panels, int64_t tile_columns, int64_t products, int64_t tasks) {
+    while (row_blocks * panel_blocks * products < tasks) {
+        const int64_t task_rows = divide_up(rows, row_blocks);
+        const int64_t task_panels = divide_up(panels, panel_blocks);
+        const bool can_split_rows = task_rows > 4 * simd::kGemmTileRows;
+        if (task_panels > 1 && (!can_split_rows || task_panels * tile_columns >= task_rows))
+            panel_blocks *= 2;
+        else if (can_split_rows)
+            row_blocks *= 2;
+        else
+            return;
+    }
+}
 
 void MatrixRows::copy(int64_t row, int64_t rows, int64_t k, int64_t depth, float* to) const {
     const float* from = data_ + row * stride_ + k;
@@ -167,17 +166,6 @@ void gemm(const ExecContext& context, int64_t rows, int64_t columns, int64_t dep
         run_task(plan, products[static_cast<size_t>(task / tasks_per_product)], within / plan.panel_blocks,
                  within % plan.panel_blocks, {base, base + a_size, base + a_size + sums_size});
     }
-}
-
-CpuPackedLinear::CpuPackedLinear(Device& device, int64_t in, int64_t out) : weights(device, out, in) {
-    in_features = in;
-    out_features = out;
-}
-
-const CpuPackedLinear& cpu_weights(const PackedLinear& weights) {
-    const auto* packed = dynamic_cast<const CpuPackedLinear*>(&weights);
-    if (packed == nullptr) fail("these weights were packed for another device than the CPU: load the model for it");
-    return *packed;
 }
 
 }  // namespace sam3::cpu

@@ -4,6 +4,7 @@
 #include "runtime/cpu/simd/simd.h"
 #include "runtime/device.h"
 
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -32,12 +33,18 @@ public:
     virtual ~GemmRows() = default;
     // Copies elements [k, k + depth) of rows [row, row + rows), rows of `to` being simd::kGemmDepthStride apart.
     virtual void copy(int64_t row, int64_t rows, int64_t k, int64_t depth, float* to) const = 0;
+    // One whole row; may be made in `scratch`.
+    virtual const float* whole(int64_t row, int64_t depth, float* scratch) const {
+        copy(row, 1, 0, depth, scratch);
+        return scratch;
+    }
 };
 
 class MatrixRows final : public GemmRows {
 public:
     MatrixRows(const float* data, int64_t stride) : data_(data), stride_(stride) {}
     void copy(int64_t row, int64_t rows, int64_t k, int64_t depth, float* to) const override;
+    const float* whole(int64_t row, int64_t, float*) const override { return data_ + row * stride_; }
 
 private:
     const float* data_;
@@ -91,16 +98,29 @@ struct GemmProduct {  // out = activation(alpha * a * b + bias) + residual
 void gemm(const ExecContext& context, int64_t rows, int64_t columns, int64_t depth,
           std::span<const GemmProduct> products);
 
-// Linear layers keep their weights as panels; conv_transpose_2x2 uses them too.
-struct CpuPackedLinear final : PackedLinear {
-    CpuPackedLinear(Device& device, int64_t in, int64_t out);
+constexpr int64_t kMostRows = 240;  // of A in a task
 
-    PackedPanels weights;
-    Tensor bias;  // [out_features] or undefined
+// Where a task's rows land.
+struct OutputBlock {
+    OutputBlock(const GemmProduct& product, int64_t row, int64_t rows);
+    OutputBlock(const OutputBlock&) = delete;
+    OutputBlock& operator=(const OutputBlock&) = delete;
 
-    const float* bias_data() const { return bias ? bias.data<float>() : nullptr; }
+    std::array<int64_t, kMostRows> offsets, residual_offsets;
+    simd::GemmOutput output;  // points at the offsets
 };
 
-const CpuPackedLinear& cpu_weights(const PackedLinear& weights);
+// How a product is cut into tasks, one for each block of rows and block of panels.
+struct TaskGrid {
+    int64_t row_blocks = 1, panel_blocks = 1;
+
+    // Halves the longer side of the tasks until there are `tasks`, or they are as small as makes sense.
+    void split(int64_t rows, int64_t panels, int64_t tile_columns, int64_t products, int64_t tasks);
+};
+
+constexpr double kSerialFlops = 4e5;  // below it, waking the other threads costs more than it gains
+
+inline int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t tile_columns_of(const simd::Table& table);
 
 }  // namespace sam3::cpu

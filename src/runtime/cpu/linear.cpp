@@ -1,6 +1,6 @@
 #include "runtime/cpu/cpu_device.h"
-#include "runtime/cpu/gemm.h"
 #include "runtime/cpu/kernels.h"
+#include "runtime/cpu/packed_weights.h"
 #include "util/error.h"
 
 #include <algorithm>
@@ -60,13 +60,16 @@ Tensor stacked_weights(const LinearSource& source, int64_t out) {
 
 }  // namespace
 
-std::shared_ptr<const PackedLinear> pack_linear(Device& device, const LinearSource& source) {
+std::shared_ptr<const PackedLinear> pack_linear(Device& device, const LinearSource& source, Precision precision) {
     check(source);
     int64_t out = 0;
     for (const Tensor& weight : source.weights) out += weight.dim(0);
     const Tensor weights = stacked_weights(source, out);
-    auto packed = std::make_shared<CpuPackedLinear>(device, weights.dim(1), out);
-    packed->weights.pack(0, weights.data<float>(), weights.stride(0), out);
+    auto packed = std::make_shared<CpuPackedLinear>();
+    packed->in_features = weights.dim(1);
+    packed->out_features = out;
+    packed->weights =
+        pack_weights(device, weights.data<float>(), weights.stride(0), out, packed->in_features, precision);
     packed->bias = stacked_bias(device, source, out);
     return packed;
 }
@@ -76,7 +79,6 @@ void linear(const ExecContext& context, const LinearArgs& args) {
     const MatrixRows rows(args.x.data<float>(), args.x.stride(0));
     GemmProduct product;
     product.a = &rows;
-    product.b = &weights.weights;
     product.out = args.out.data<float>();
     product.out_rows.stride_x = args.out.stride(0);
     if (args.residual) {
@@ -85,7 +87,7 @@ void linear(const ExecContext& context, const LinearArgs& args) {
     }
     product.bias = weights.bias_data();
     product.activation = args.activation;
-    gemm(context, args.x.dim(0), weights.out_features, weights.in_features, {&product, 1});
+    weights.weights->multiply(context, args.x.dim(0), product);
 }
 
 }  // namespace sam3::cpu

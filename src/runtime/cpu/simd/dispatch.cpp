@@ -17,11 +17,45 @@ extern const Table kTable;
 namespace avx512 {
 extern const Table kTable;
 }
+#define SAM3_SIMD_FUNCTION(name, parameters) void name parameters;
+namespace avx512vnni {
+SAM3_FOR_EACH_INT8_FUNCTION(SAM3_SIMD_FUNCTION)
+}
+namespace avx512bf16 {
+SAM3_FOR_EACH_BF16_FUNCTION(SAM3_SIMD_FUNCTION)
+}
+#undef SAM3_SIMD_FUNCTION
 #endif
 
 namespace {
 
-using Tables = std::array<const Table*, 4>;
+using Tables = std::array<const Table*, 6>;
+
+#ifdef SAM3_SIMD_X86
+const Table* with_vnni() {
+    static const Table table = [] {
+        Table extended = avx512::kTable;
+        extended.name = "avx512vnni";
+#define SAM3_SIMD_FUNCTION(function, parameters) extended.function = avx512vnni::function;
+        SAM3_FOR_EACH_INT8_FUNCTION(SAM3_SIMD_FUNCTION)
+#undef SAM3_SIMD_FUNCTION
+        return extended;
+    }();
+    return &table;
+}
+
+const Table* with_bf16() {
+    static const Table table = [] {
+        Table extended = *with_vnni();
+        extended.name = "avx512bf16";
+#define SAM3_SIMD_FUNCTION(function, parameters) extended.function = avx512bf16::function;
+        SAM3_FOR_EACH_BF16_FUNCTION(SAM3_SIMD_FUNCTION)
+#undef SAM3_SIMD_FUNCTION
+        return extended;
+    }();
+    return &table;
+}
+#endif
 
 Tables detect() {
     Tables found{};
@@ -33,6 +67,10 @@ Tables detect() {
     const bool has_avx512 = has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                             __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
                             __builtin_cpu_supports("avx512vl");
+    const bool has_vnni = has_avx512 && __builtin_cpu_supports("avx512vnni");
+    const bool has_bf16 = has_vnni && __builtin_cpu_supports("avx512bf16");
+    if (has_bf16) found[count++] = with_bf16();
+    if (has_vnni) found[count++] = with_vnni();
     if (has_avx512) found[count++] = &avx512::kTable;
     if (has_avx2) found[count++] = &avx2::kTable;
 #endif

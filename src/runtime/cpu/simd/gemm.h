@@ -40,6 +40,39 @@ struct GemmPanel {
     const GemmOutput* output;
 };
 
+// Products in fewer bits. A row of A and the weights of a column of B are coded before they meet; a panel of B holds
+// [depth / group][width][group] codes, the groups padded with zeros, and a row of A is one line of codes.
+struct Int8Layout {
+    int64_t group;     // codes of a column that lie side by side
+    int64_t row_code;  // bytes of a code in a row of A
+};
+
+struct Int8Row {  // x = scale * (code - zero), codes 0 ... 255
+    float scale;
+    int32_t zero;
+};
+
+struct Int8Panel {
+    const uint8_t* a;  // rows a_stride bytes apart
+    int64_t a_stride;
+    const Int8Row* row_codes;
+    int64_t rows, depth;
+    const int8_t* b;
+    int64_t column, columns;
+    const float* scales;  // of every column of B: weight = scale * code, codes -127 ... 127
+    const int32_t* sums;  // of every column's codes
+    const GemmOutput* output;
+};
+
+struct Bf16Panel {  // groups of two
+    const uint16_t* a;
+    int64_t a_stride;  // in elements
+    int64_t rows, depth;
+    const uint16_t* b;
+    int64_t column, columns;
+    const GemmOutput* output;
+};
+
 // One output row of a depthwise convolution, all channels. Rows of the kernel outside the image are already cut off.
 struct DepthwiseRow {
     const float* in;  // [kernel_h][in_width][channels], rows in_stride apart

@@ -7,7 +7,8 @@
 // Every file in simd/kernels is compiled once per variant (baseline, avx2, avx512; see ../CMakeLists.txt), each time
 // into the namespace sam3::simd::<variant>, which the build passes as SAM3_SIMD_VARIANT. The kernels are written with
 // Vec from vec.h, whose width follows the compiler's flags. A variant's functions meet in one Table; table() is the
-// best one that this CPU runs, chosen once. SAM3_CPU_ISA=baseline|avx2|avx512 in the environment caps the choice.
+// best one that this CPU runs, chosen once. SAM3_CPU_ISA=baseline|avx2|avx512|avx512vnni|avx512bf16 in the environment
+// caps the choice. The last two are avx512 with some functions replaced: each adds the instructions in its name.
 //
 // A new kernel: a line in SAM3_FOR_EACH_SIMD_FUNCTION and its definition in a file of simd/kernels. Such a file
 // includes only vec.h, vec_math.h and simd.h: an inline function of the standard library emitted there with AVX-512
@@ -18,6 +19,10 @@ struct TokenGrid;       // attention.h
 struct AttentionSizes;  // attention.h
 struct AttentionBlock;  // attention.h
 struct GemmPanel;       // gemm.h
+struct Int8Layout;      // gemm.h
+struct Int8Row;         // gemm.h
+struct Int8Panel;       // gemm.h
+struct Bf16Panel;       // gemm.h
 struct DepthwiseRow;    // gemm.h
 
 // X(name, parameters). Element-wise functions work in place too (out == in) and keep NaN.
@@ -52,7 +57,22 @@ struct DepthwiseRow;    // gemm.h
     X(gemm_pack,                                                                                                  \
       (float* out, const float* in, int64_t in_stride, int64_t columns, int64_t depth)) /* in [depth][columns] */ \
     X(gemm_pack_transposed, (float* out, const float* in, int64_t in_stride, int64_t columns, int64_t depth))     \
-    X(depthwise_row, (const DepthwiseRow& row))
+    X(depthwise_row, (const DepthwiseRow& row))                                                                   \
+    SAM3_FOR_EACH_INT8_FUNCTION(X)                                                                                \
+    SAM3_FOR_EACH_BF16_FUNCTION(X)
+
+// The products in fewer bits, gemm.h; also compiled with the instructions that only some CPUs of a variant have.
+// Packing makes a panel of B from rows of codes, `stride` codes apart, one for each column.
+#define SAM3_FOR_EACH_INT8_FUNCTION(X)                                                                       \
+    X(int8_layout, (Int8Layout * layout))                                                                    \
+    X(int8_code_row, (uint8_t * codes, Int8Row * code, const float* x, int64_t depth)) /* and its padding */ \
+    X(int8_code_weights, (int8_t * codes, float* scale, int32_t* sum, const float* weights, int64_t depth))  \
+    X(int8_pack, (int8_t * panel, const int8_t* codes, int64_t stride, int64_t columns, int64_t depth))      \
+    X(int8_panel, (const Int8Panel& panel))
+#define SAM3_FOR_EACH_BF16_FUNCTION(X)                                                                      \
+    X(bf16_code_row, (uint16_t * codes, const float* x, int64_t depth)) /* and its padding */               \
+    X(bf16_pack, (uint16_t * panel, const uint16_t* codes, int64_t stride, int64_t columns, int64_t depth)) \
+    X(bf16_panel, (const Bf16Panel& panel))
 
 struct Table {
     const char* name;

@@ -1,0 +1,107 @@
+#include "runtime/cpu/simd/gemm.h"
+
+#include "runtime/cpu/simd/kernels/functions.h"
+#include "runtime/cpu/simd/kernels/gemm_tile.h"
+
+// bf16 is the upper half of a float, so that a CPU without instructions for it multiplies the halves as floats.
+namespace sam3::simd::SAM3_SIMD_VARIANT {
+
+namespace {
+
+constexpr int64_t kGroup = 2;
+
+int64_t groups_of(int64_t depth) { return (depth + kGroup - 1) / kGroup; }
+
+// Nearest, ties to even; what is no number stays none.
+SAM3_INLINE UintVec rounded(Vec v) {
+    const UintVec u = reinterpret_cast<UintVec>(v);
+    const UintVec nearest = (u + 0x7FFF + (u >> 16 & 1)) >> 16;
+    return v == v ? nearest : (u >> 16 | 0x40);
+}
+
+SAM3_INLINE IntVec load_pairs(const uint16_t* p) {
+    IntVec pairs;
+    __builtin_memcpy(&pairs, p, sizeof pairs);
+    return pairs;
+}
+
+SAM3_INLINE IntVec broadcast_pair(const uint16_t* p) {
+    int32_t pair;
+    __builtin_memcpy(&pair, p, sizeof pair);
+    return pair - IntVec{};
+}
+
+#if defined(__AVX512BF16__)
+SAM3_INLINE Vec add_products(Vec sum, IntVec row, IntVec columns) {
+    return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(row), reinterpret_cast<__m512bh>(columns));
+}
+#else
+SAM3_INLINE Vec first_of(IntVec pairs) { return from_bits(pairs << 16); }
+SAM3_INLINE Vec second_of(IntVec pairs) { return from_bits(pairs & static_cast<int32_t>(0xFFFF0000)); }
+SAM3_INLINE Vec add_products(Vec sum, IntVec row, IntVec columns) {
+    return first_of(row) * first_of(columns) + (second_of(row) * second_of(columns) + sum);
+}
+#endif
+
+struct Bf16Tile {
+    template <int Rows, int Vectors>
+    static void multiply(const Bf16Panel& panel, int64_t row, float* tile) {
+        constexpr int64_t kStep = Vectors * kLanes * kGroup;
+        constexpr int64_t kPrefetch = 8;  // groups ahead
+        const uint16_t* a = panel.a + row * panel.a_stride;
+        const uint16_t* b = panel.b;
+        const int64_t stride = panel.a_stride;
+        const int64_t groups = groups_of(panel.depth);
+        Vec sum[Rows][Vectors];
+        SAM3_UNROLL(Rows, i, SAM3_UNROLL(Vectors, j, sum[i][j] = Vec{}));
+#pragma GCC unroll 4
+        for (int64_t g = 0; g < groups; ++g) {
+            IntVec columns[Vectors];
+            SAM3_UNROLL(Vectors, j, columns[j] = load_pairs(b + j * kLanes * kGroup);
+                        if (j * kLanes % 16 == 0) __builtin_prefetch(b + kPrefetch * kStep + j * kLanes * kGroup));
+            b += kStep;
+            SAM3_UNROLL(Rows, i, const IntVec pair = broadcast_pair(a + i * stride);
+                        SAM3_UNROLL(Vectors, j, sum[i][j] = add_products(sum[i][j], pair, columns[j])));
+            a += kGroup;
+        }
+        SAM3_UNROLL(Rows, i, SAM3_UNROLL(Vectors, j, store(tile + i * kTileColumns + j * kLanes, sum[i][j])));
+    }
+};
+
+}  // namespace
+
+void bf16_code_row(uint16_t* codes, const float* x, int64_t depth) {
+    typedef uint16_t Narrow __attribute__((vector_size(2 * kLanes)));
+    int64_t k = 0;
+    for (; k + kLanes <= depth; k += kLanes) {
+        const Narrow narrow = __builtin_convertvector(rounded(load(x + k)), Narrow);
+        __builtin_memcpy(codes + k, &narrow, sizeof narrow);
+    }
+    const UintVec last = rounded(load_first(x + k, depth - k));
+    for (int64_t i = k; i < groups_of(depth) * kGroup; ++i)
+        codes[i] = i < depth ? static_cast<uint16_t>(last[i - k]) : uint16_t{0};
+}
+
+void bf16_pack(uint16_t* panel, const uint16_t* codes, int64_t stride, int64_t columns, int64_t depth) {
+    const int64_t width = (columns + kLanes - 1) / kLanes * kLanes;
+    for (int64_t c = 0; c < width; ++c) {
+        uint16_t* to = panel + c * kGroup;
+        for (int64_t k = 0; k < groups_of(depth) * kGroup; ++k)
+            to[k / kGroup * width * kGroup + k % kGroup] =
+                c < columns && k < depth ? codes[c * stride + k] : uint16_t{0};
+    }
+}
+
+void bf16_panel(const Bf16Panel& panel) {
+    alignas(64) float tile[kTileRows * kTileColumns];
+    const Columns columns(*panel.output, panel.column, panel.columns);
+    const FinishTile finish = finish_for(panel.output->activation);
+    for (int64_t row = 0; row < panel.rows; row += kTileRows) {
+        const int64_t rows = panel.rows - row < kTileRows ? panel.rows - row : kTileRows;
+        prefetch_rows(*panel.output, columns, row, rows);
+        multiply_for<Bf16Tile>(rows, columns.vectors)(panel, row, tile);
+        finish(*panel.output, columns, tile, row, rows);
+    }
+}
+
+}  // namespace sam3::simd::SAM3_SIMD_VARIANT
