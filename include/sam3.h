@@ -87,6 +87,7 @@ struct sam3_params {
     int seed = 42;           // kept for compatibility; nothing here is random
     std::string behaviour;   // "official" or "hf": whose post-processing to follow; empty: the model's own
     int image_size = 0;      // side in pixels that images are scaled to; 0: the model's own
+    std::string precision;   // "f32", "bf16" or "int8": how large products are computed; empty: f32
 };
 
 // Promptable concept segmentation: find every instance of a concept.

@@ -132,7 +132,8 @@ nlohmann::json job_of(const Options& options, const VideoInfo& info) {
             {"clean-up", options.clean_up},
             {"history", options.history},
             {"behaviour", options.model.behaviour},
-            {"image-size", options.model.image_size}};
+            {"image-size", options.model.image_size},
+            {"precision", options.model.precision}};
 }
 
 std::unique_ptr<Follower> make_follower(const Options& options, const std::shared_ptr<const Model>& model,

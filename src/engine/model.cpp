@@ -2,6 +2,7 @@
 
 #include "engine/model_registry.h"
 #include "engine/model_vocabulary.h"
+#include "models/precision_policy.h"
 #include "util/error.h"
 #include "weights/binder.h"
 
@@ -15,7 +16,8 @@ std::shared_ptr<const Model> Model::load(const LoadOptions& options) {
     model->path_ = options.path;
     model->device_ = make_cpu_device();
     require_all_operators(*model->device_);
-    model->loaded_ = load_network(file, {*model->device_}, {options.behaviour, options.parts});
+    model->loaded_ =
+        load_network(file, {*model->device_, options.precision, precision_policy}, {options.behaviour, options.parts});
 
     const Preprocessing& input = model->network().preprocessing();
     model->image_size_ = options.image_size > 0 ? options.image_size : input.size;

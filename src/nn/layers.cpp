@@ -13,10 +13,12 @@ Tensor to_device(const LoadContext& context, const Tensor& host) {
 }
 
 Linear::Linear(const LoadContext& context, const Scope& scope, int64_t in, int64_t out, bool bias)
-    : Linear(context, scope.tensor("weight", {out, in}), bias ? scope.tensor("bias", {out}) : Tensor()) {}
+    : packed_(context.device.pack_linear(
+          {{scope.tensor("weight", {out, in})}, {bias ? scope.tensor("bias", {out}) : Tensor()}},
+          context.precision_of(scope))) {}
 
 Linear::Linear(const LoadContext& context, const Tensor& weight, const Tensor& bias)
-    : packed_(context.device.pack_linear({{weight}, {bias}}, context.precision)) {}
+    : packed_(context.device.pack_linear({{weight}, {bias}}, Precision::f32)) {}
 
 Linear::Linear(const LoadContext& context, const std::vector<Scope>& scopes, int64_t in, int64_t out_each) {
     LinearSource source;
@@ -24,7 +26,7 @@ Linear::Linear(const LoadContext& context, const std::vector<Scope>& scopes, int
         source.weights.push_back(scope.tensor("weight", {out_each, in}));
         source.biases.push_back(scope.tensor("bias", {out_each}));
     }
-    packed_ = context.device.pack_linear(source, context.precision);
+    packed_ = context.device.pack_linear(source, context.precision_of(scopes.front()));
 }
 
 LayerNorm::LayerNorm(const LoadContext& context, const Scope& scope, int64_t channels, float eps)
@@ -41,11 +43,12 @@ GroupNorm::GroupNorm(const LoadContext& context, const Scope& scope, int groups,
 Conv2d::Conv2d(const LoadContext& context, const Scope& scope, int64_t in, int64_t out, const Options& options) {
     const Tensor weight = scope.tensor("weight", {out, in / options.groups, options.kernel, options.kernel});
     const Tensor bias = options.bias ? scope.tensor("bias", {out}) : Tensor();
+    const Precision precision = context.precision_of(scope);
     if (options.kernel == 1 && options.stride == 1 && options.padding == 0 && options.groups == 1)
-        pointwise_ = context.device.pack_linear({{weight.reshape({out, in})}, {bias}}, context.precision);
+        pointwise_ = context.device.pack_linear({{weight.reshape({out, in})}, {bias}}, precision);
     else
-        packed_ = context.device.pack_conv2d({weight, bias, options.stride, options.padding, options.groups},
-                                             context.precision);
+        packed_ =
+            context.device.pack_conv2d({weight, bias, options.stride, options.padding, options.groups}, precision);
 }
 
 Tensor Conv2d::forward(Ops& ops, const Tensor& x, Activation activation, const Tensor& residual) const {
@@ -66,7 +69,7 @@ ConvTranspose2x2::ConvTranspose2x2(const LoadContext& context, const Scope& scop
             for (int64_t tap = 0; tap < 4; ++tap) to[(tap * out + o) * in + i] = from[(i * out + o) * 4 + tap];
     for (int64_t tap = 0; tap < 4; ++tap)
         std::memcpy(bias.data<float>() + tap * out, stored_bias.raw(), static_cast<size_t>(out) * sizeof(float));
-    packed_ = context.device.pack_linear({{weight}, {bias}}, context.precision);
+    packed_ = context.device.pack_linear({{weight}, {bias}}, context.precision_of(scope));
 }
 
 Mlp::Mlp(const LoadContext& context, const Scope& scope, int64_t channels, int64_t hidden, Activation activation)

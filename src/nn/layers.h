@@ -18,7 +18,7 @@ public:
     Linear(const LoadContext& context, const Scope& scope, int64_t in, int64_t out, bool bias = true);
     // Several layers on one input as a single product: outputs side by side in the order of the scopes.
     Linear(const LoadContext& context, const std::vector<Scope>& scopes, int64_t in, int64_t out_each);
-    Linear(const LoadContext& context, const Tensor& weight, const Tensor& bias);
+    Linear(const LoadContext& context, const Tensor& weight, const Tensor& bias);  // in f32
 
     Tensor forward(Ops& ops, const Tensor& x, Activation activation = Activation::none,
                    const Tensor& residual = {}) const {

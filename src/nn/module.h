@@ -9,7 +9,13 @@ namespace sam3::nn {
 
 struct LoadContext {
     Device& device;
-    Precision precision = Precision::f32;
+    Precision precision = Precision::f32;  // that was asked for
+    // Which precision a layer's weights get, by its name; null: f32.
+    Precision (*policy)(const std::string& name, Precision asked) = nullptr;
+
+    Precision precision_of(const Scope& scope) const {
+        return policy == nullptr ? Precision::f32 : policy(scope.full_name("weight"), precision);
+    }
 };
 
 // A dense copy of host memory on the device.

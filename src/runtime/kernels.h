@@ -22,6 +22,10 @@ enum class Binary { add, sub, mul, div, min, max };
 enum class Interpolation { nearest, bilinear };
 enum class Precision { f32, bf16, int8, fp8 };
 
+const char* name_of(Precision precision);  // "f32"
+// Fails naming those that there are.
+Precision precision_named(const std::string& name);
+
 // Weights in the form that the device multiplies fastest; made once at load by Device::pack_*.
 struct PackedLinear {
     int64_t in_features = 0;

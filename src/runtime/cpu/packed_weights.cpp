@@ -150,7 +150,8 @@ std::unique_ptr<PackedWeights> pack_weights(Device& device, const float* rows, i
         case Precision::int8:
             if (depth > kMostInt8Depth) break;
             return std::make_unique<Int8Weights>(device, rows, stride, columns, depth);
-        case Precision::fp8: fail("precision fp8 is not available on the CPU device: use int8, bf16 or f32");
+        case Precision::fp8:
+            fail("precision ", name_of(precision), " is not available on the CPU device: use int8, bf16 or f32");
     }
     return std::make_unique<FloatWeights>(device, rows, stride, columns, depth);
 }
