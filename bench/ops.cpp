@@ -83,11 +83,13 @@ void add_matmul(const std::string& name, const Shape& a_shape, const Shape& b_sh
     });
 }
 
-void add_attention(int64_t queries, int64_t keys, int heads, int64_t head_size, int window) {
+void add_attention(int64_t queries, int64_t keys, int heads, int64_t head_size, int window,
+                   Precision precision = Precision::f32) {
     const int64_t channels = heads * head_size;
     const int64_t seen = window > 0 ? static_cast<int64_t>(window) * window : keys;
     std::string name = name_of("attention", {heads, queries, keys, head_size});
     if (window > 0) name += " window " + std::to_string(window);
+    if (precision != Precision::f32) name += " bf16";
     add(name, 4 * count(queries, seen, channels), [=] {
         const int64_t side = 72;  // a window needs a map; global attention a list
         const Shape q_shape = window > 0 ? Shape{1, side, queries / side, channels} : Shape{1, queries, channels};
@@ -98,7 +100,10 @@ void add_attention(int64_t queries, int64_t keys, int heads, int64_t head_size, 
         AttentionOptions options;
         options.heads = heads;
         options.window = window;
-        return Body([=](Ops& ops) { ops.attention(q, k, v, options); });
+        return Body([=](Ops& ops) {
+            ops.set_precision(precision);
+            ops.attention(q, k, v, options);
+        });
     });
 }
 
@@ -161,11 +166,13 @@ void add_all() {
     add_matmul("mask einsum", {1, 200, 256}, {1, 82944, 256}, true);
     add_matmul("hyper network", {1, 4, 32}, {1, 65536, 32}, true);
     add_matmul("batch of rows", {200, 1, 33}, {200, 33, 256}, false);
-    add_attention(5184, 5184, 16, 64, 0);
-    add_attention(5184, 5184, 16, 64, 24);
-    add_attention(5184, 5184, 8, 32, 0);
-    add_attention(200, 5184, 8, 32, 0);
-    add_attention(5184, 7 * 5184, 1, 256, 0);
+    for (const Precision precision : {Precision::f32, Precision::bf16}) {
+        add_attention(5184, 5184, 16, 64, 0, precision);
+        add_attention(5184, 5184, 16, 64, 24, precision);
+        add_attention(5184, 5184, 8, 32, 0, precision);
+        add_attention(200, 5184, 8, 32, 0, precision);
+        add_attention(5184, 7 * 5184, 1, 256, 0, precision);
+    }
     add_conv("3x3", {288, 256, 256, 3, 1, 1, 1});
     add_conv("3x3", {72, 256, 256, 3, 1, 1, 1});
     add_conv("patches 14x14", {1008, 3, 1024, 14, 14, 0, 1});

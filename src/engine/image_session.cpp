@@ -25,7 +25,9 @@ Image as_rgb(const Image& image) {
 }  // namespace
 
 ImageSession::ImageSession(std::shared_ptr<const Model> model, int threads)
-    : model_(std::move(model)), ops_(model_->device(), threads) {}
+    : model_(std::move(model)), ops_(model_->device(), threads) {
+    ops_.set_precision(model_->precision());
+}
 
 void ImageSession::encode(std::span<const Image> images) {
     if (images.empty()) fail("there is no image to encode");

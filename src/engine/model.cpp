@@ -14,6 +14,7 @@ std::shared_ptr<const Model> Model::load(const LoadOptions& options) {
     const std::shared_ptr<const WeightFile> file = open_weight_file(options.path);
     std::shared_ptr<Model> model(new Model);
     model->path_ = options.path;
+    model->precision_ = options.precision;
     model->device_ = make_cpu_device();
     require_all_operators(*model->device_);
     model->loaded_ =

@@ -30,6 +30,7 @@ public:
     const Behaviour& behaviour() const { return loaded_.behaviour; }
     const ConceptVideoConfig& video_rules() const { return loaded_.video; }
     int64_t image_size() const { return image_size_; }
+    Precision precision() const { return precision_; }
 
     bool finds_concepts() const { return network().detector() != nullptr; }
     bool answers_clicks() const { return network().interactive_head() != nullptr; }
@@ -50,6 +51,7 @@ private:
     LoadedNetwork loaded_;
     std::optional<ClipTokenizer> tokenizer_;
     int64_t image_size_ = 0;
+    Precision precision_ = Precision::f32;
     mutable TextCache text_cache_;
 };
 

@@ -58,13 +58,14 @@ struct AttentionArgs {  // out = softmax(scale * q k^T + bias, masked) v, per he
                         // with window: [N, H, W, heads*D], H and W multiples of window
     int heads;
     float scale;
-    int window;        // 0: global; otherwise tokens attend inside window x window tiles only
-    bool causal;       // query t sees keys <= t
-    Tensor key_mask;   // u8 [N, Tk], 0 = ignored key; or undefined
-    Tensor bias;       // [N, heads, Tq, Tk]; or undefined; N may be expanded
-    Tensor bias_rows;  // with bias_cols: keys form a grid [Kh, Kw] (Tk = Kh*Kw) and
-    Tensor bias_cols;  //   bias(q, kh, kw) = bias_rows[n, h, q, kh] + bias_cols[n, h, q, kw]
-    Tensor out;        // like q, with Dv for D
+    int window;                            // 0: global; otherwise tokens attend inside window x window tiles only
+    bool causal;                           // query t sees keys <= t
+    Tensor key_mask;                       // u8 [N, Tk], 0 = ignored key; or undefined
+    Tensor bias;                           // [N, heads, Tq, Tk]; or undefined; N may be expanded
+    Tensor bias_rows;                      // with bias_cols: keys form a grid [Kh, Kw] (Tk = Kh*Kw) and
+    Tensor bias_cols;                      //   bias(q, kh, kw) = bias_rows[n, h, q, kh] + bias_cols[n, h, q, kw]
+    Tensor out;                            // like q, with Dv for D
+    Precision precision = Precision::f32;  // of the products, at least; scores and sums are f32
 };
 struct RopeArgs {  // rotates pairs (2i, 2i+1) of every head, in place
     Tensor x;      // [N, T, heads*D]; with window: [N, H, W, heads*D]

@@ -175,7 +175,8 @@ Tensor Ops::attention(const Tensor& q, const Tensor& k, const Tensor& v, const A
                        options.bias,
                        options.bias_rows,
                        options.bias_cols,
-                       empty(with_last(q.shape(), v.dim(-1)))};
+                       empty(with_last(q.shape(), v.dim(-1))),
+                       precision_};
     if (args.out.numel() == 0) return args.out;
     require(keys > 0, "attention", "there are no keys");
     const double flops = 2.0 * static_cast<double>(batch * queries) * static_cast<double>(keys) *

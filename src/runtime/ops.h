@@ -31,6 +31,9 @@ public:
 
     Device& device() const { return device_; }
     int threads() const { return context_.threads; }
+    // Of attention; linear layers and convolutions have theirs from when their weights were packed. Devices use the
+    // nearest better one that they are fast in.
+    void set_precision(Precision precision) { precision_ = precision; }
     void set_profiler(Profiler* profiler) { profiler_ = profiler; }
     Profiler* profiler() const { return profiler_; }
     // Receives named intermediates (`--dump`, parity tests); the names are documented in docs/parity.md.
@@ -98,6 +101,7 @@ private:
 
     Device& device_;
     ExecContext context_;
+    Precision precision_ = Precision::f32;
     Profiler* profiler_ = nullptr;
     TraceSink trace_;
 };

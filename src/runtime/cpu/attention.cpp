@@ -27,6 +27,7 @@ struct AttentionPlan {
     int64_t windows_y, windows_x;  // 1 without windows
     int64_t units;
     int64_t block_rows, blocks;  // of a unit
+    const simd::Table& table;
     simd::AttentionSizes sizes{};
     int64_t limits_size;  // of a unit; 0 without a key mask
     int64_t grid_width;
@@ -40,6 +41,11 @@ struct AttentionPlan {
     }
 };
 
+const simd::Table& table_for(Precision precision) {
+    const simd::Table& table = simd::table();
+    return precision == Precision::f32 || table.bf16_attention == nullptr ? table : *table.bf16_attention;
+}
+
 AttentionPlan make_plan(const AttentionArgs& args, int threads) {
     const int64_t w = args.window;
     AttentionPlan plan{args,
@@ -52,6 +58,7 @@ AttentionPlan make_plan(const AttentionArgs& args, int threads) {
                        0,
                        simd::kQueryBlock,
                        0,
+                       table_for(args.precision),
                        {},
                        0,
                        args.bias_cols ? args.bias_cols.dim(3) : 0};
@@ -60,7 +67,7 @@ AttentionPlan make_plan(const AttentionArgs& args, int threads) {
     // Multiples of 24, so that a query meets the same kernel, bit for bit, in a block of any size.
     while (plan.block_rows > 24 && plan.units * count_blocks() < 4 * threads) plan.block_rows /= 2;
     plan.blocks = count_blocks();
-    simd::table().attention_sizes(&plan.sizes, plan.keys, plan.head_size, plan.value_size, plan.grid_width);
+    plan.table.attention_sizes(&plan.sizes, plan.keys, plan.head_size, plan.value_size, plan.grid_width);
     if (args.key_mask) plan.limits_size = (plan.keys + 15) / 16 * 16;
     return plan;
 }
@@ -77,7 +84,7 @@ void pack_tile(const AttentionPlan& plan, int64_t index, int64_t tile, float* pa
     const Unit unit = plan.unit(index);
     const int64_t first = tile * simd::kKeyTile;
     const int64_t window = plan.args.window;
-    const simd::Table& table = simd::table();
+    const simd::Table& table = plan.table;
     table.pack_keys(packed, tokens_of(plan.args.k, unit, plan.head_size, window), plan.keys, first, plan.head_size);
     table.pack_values(packed + plan.sizes.packed_keys, tokens_of(plan.args.v, unit, plan.value_size, window), plan.keys,
                       first, plan.value_size);
@@ -119,7 +126,7 @@ void attend(const AttentionPlan& plan, int64_t index, int64_t block_index, const
     block.bias_cols_stride = args.bias_cols ? args.bias_cols.stride(2) : 0;
     block.grid_width = plan.grid_width;
     block.scratch = scratch;
-    simd::table().attention_block(block);
+    plan.table.attention_block(block);
 }
 
 int useful_threads(const AttentionPlan& plan, int threads) {

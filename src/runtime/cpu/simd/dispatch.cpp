@@ -23,7 +23,8 @@ SAM3_FOR_EACH_INT8_FUNCTION(SAM3_SIMD_FUNCTION)
 }
 namespace avx512bf16 {
 SAM3_FOR_EACH_BF16_FUNCTION(SAM3_SIMD_FUNCTION)
-}
+SAM3_FOR_EACH_ATTENTION_FUNCTION(SAM3_SIMD_FUNCTION)
+}  // namespace avx512bf16
 #undef SAM3_SIMD_FUNCTION
 #endif
 
@@ -44,17 +45,27 @@ const Table* with_vnni() {
     return &table;
 }
 
-const Table* with_bf16() {
+#define SAM3_SIMD_FUNCTION(function, parameters) extended.function = avx512bf16::function;
+const Table* attention_in_bf16() {
     static const Table table = [] {
         Table extended = *with_vnni();
-        extended.name = "avx512bf16";
-#define SAM3_SIMD_FUNCTION(function, parameters) extended.function = avx512bf16::function;
-        SAM3_FOR_EACH_BF16_FUNCTION(SAM3_SIMD_FUNCTION)
-#undef SAM3_SIMD_FUNCTION
+        SAM3_FOR_EACH_ATTENTION_FUNCTION(SAM3_SIMD_FUNCTION)
         return extended;
     }();
     return &table;
 }
+
+const Table* with_bf16() {
+    static const Table table = [] {
+        Table extended = *with_vnni();
+        extended.name = "avx512bf16";
+        SAM3_FOR_EACH_BF16_FUNCTION(SAM3_SIMD_FUNCTION)
+        extended.bf16_attention = attention_in_bf16();
+        return extended;
+    }();
+    return &table;
+}
+#undef SAM3_SIMD_FUNCTION
 #endif
 
 Tables detect() {

@@ -34,13 +34,7 @@ struct DepthwiseRow;    // gemm.h
     X(gelu, (float* out, const float* in, int64_t n))      /* x * Phi(x), exact (erf) */                          \
     X(gelu_tanh, (float* out, const float* in, int64_t n)) /* the tanh approximation of it */                     \
     X(relu, (float* out, const float* in, int64_t n))                                                             \
-    /* attention.h; grid_width 0: no factored bias */                                                             \
-    X(attention_sizes,                                                                                            \
-      (AttentionSizes * sizes, int64_t keys, int64_t head_size, int64_t value_size, int64_t grid_width))          \
-    /* packs the tile of keys that starts at `first`, a multiple of kKeyTile, of `count` keys in all */           \
-    X(pack_keys, (float* packed, const TokenGrid& tokens, int64_t count, int64_t first, int64_t head_size))       \
-    X(pack_values, (float* packed, const TokenGrid& tokens, int64_t count, int64_t first, int64_t value_size))    \
-    X(attention_block, (const AttentionBlock& block))                                                             \
+    SAM3_FOR_EACH_ATTENTION_FUNCTION(X)                                                                           \
     /* one row of n */                                                                                            \
     X(layer_norm, (float* out, const float* x, const float* gamma, const float* beta, int64_t n, float eps))      \
     X(softmax, (float* out, const float* x, int64_t n))                                                           \
@@ -61,6 +55,15 @@ struct DepthwiseRow;    // gemm.h
     SAM3_FOR_EACH_INT8_FUNCTION(X)                                                                                \
     SAM3_FOR_EACH_BF16_FUNCTION(X)
 
+// attention.h; grid_width 0: no factored bias. Packs the tile of keys that starts at `first`, a multiple of kKeyTile,
+// of `count` keys in all.
+#define SAM3_FOR_EACH_ATTENTION_FUNCTION(X)                                                                    \
+    X(attention_sizes,                                                                                         \
+      (AttentionSizes * sizes, int64_t keys, int64_t head_size, int64_t value_size, int64_t grid_width))       \
+    X(pack_keys, (float* packed, const TokenGrid& tokens, int64_t count, int64_t first, int64_t head_size))    \
+    X(pack_values, (float* packed, const TokenGrid& tokens, int64_t count, int64_t first, int64_t value_size)) \
+    X(attention_block, (const AttentionBlock& block))
+
 // The products in fewer bits, gemm.h; also compiled with the instructions that only some CPUs of a variant have.
 // Packing makes a panel of B from rows of codes, `stride` codes apart, one for each column.
 #define SAM3_FOR_EACH_INT8_FUNCTION(X)                                                                       \
@@ -80,6 +83,7 @@ struct Table {
 #define SAM3_SIMD_FUNCTION(name, parameters) void(*name) parameters;
     SAM3_FOR_EACH_SIMD_FUNCTION(SAM3_SIMD_FUNCTION)
 #undef SAM3_SIMD_FUNCTION
+    const Table* bf16_attention = nullptr;  // its attention functions multiply in bf16; null: that would not be faster
 };
 
 // The table in use. Thread-safe.

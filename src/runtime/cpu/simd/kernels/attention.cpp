@@ -1,10 +1,14 @@
 #include "runtime/cpu/simd/attention.h"
+#include "runtime/cpu/simd/bf16.h"
 #include "runtime/cpu/simd/kernels/functions.h"
 #include "runtime/cpu/simd/vec_math.h"
 
 // Attention of one block of queries, in the manner of FlashAttention: scores of a tile of keys, softmax relative to the
 // maximum so far, weighted sum of the tile's values. Both products run on one register-blocked kernel. A query's result
 // does not depend on the block that it is part of.
+//
+// Compiled with instructions for bf16, the operands of both products are bf16, two along the depth at a time; scores,
+// maxima and sums stay f32.
 namespace sam3::simd::SAM3_SIMD_VARIANT {
 
 namespace {
@@ -41,12 +45,36 @@ struct TokenCursor {
     }
 };
 
+#if defined(__AVX512BF16__)
+constexpr int64_t kGroup = 2;  // operands along the depth that are multiplied at a time
+using Operand = uint16_t;
+using Operands = IntVec;  // a group in each lane
+SAM3_INLINE Operands load_operands(const Operand* p) { return load_pairs(p); }
+SAM3_INLINE Operands broadcast_group(const Operand* p) { return broadcast_pair(p); }
+SAM3_INLINE Vec add_products(Vec sum, Operands a, Operands b) { return add_pair_products(sum, a, b); }
+SAM3_INLINE void store_operands(Operand* p, Vec v) { store_bf16(p, v); }
+SAM3_INLINE Operand to_operand(float x) { return static_cast<Operand>(to_bf16(broadcast(x))[0]); }
+#else
+constexpr int64_t kGroup = 1;
+using Operand = float;
+using Operands = Vec;
+SAM3_INLINE Operands load_operands(const Operand* p) { return load(p); }
+SAM3_INLINE Operands broadcast_group(const Operand* p) { return broadcast(*p); }
+SAM3_INLINE Vec add_products(Vec sum, Operands a, Operands b) { return a * b + sum; }
+SAM3_INLINE void store_operands(Operand* p, Vec v) { store(p, v); }
+SAM3_INLINE Operand to_operand(float x) { return x; }
+#endif
+static_assert(kGroup * sizeof(Operand) == sizeof(float));
+
+SAM3_INLINE int64_t groups_of(int64_t depth) { return (depth + kGroup - 1) / kGroup; }
+SAM3_INLINE int64_t padded(int64_t depth) { return groups_of(depth) * kGroup; }
+
 enum class Start { zero, keep, scale };  // what happens to c before the product is added
 
-// c[r, :] (+)= a[r, :] * b; b is packed as [depth, Vectors * kLanes].
+// c[r, :] (+)= a[r, :] * b; b is packed as [groups, Vectors * kLanes, kGroup].
 template <int Rows, int Vectors>
-void multiply(const float* a, int64_t a_stride, const float* b, int64_t depth, float* c, int64_t c_stride, Start start,
-              const float* scale) {
+void multiply(const Operand* a, int64_t a_stride, const Operand* b, int64_t groups, float* c, int64_t c_stride,
+              Start start, const float* scale) {
     Vec sum[Rows][Vectors];
 #pragma GCC unroll 16
     for (int r = 0; r < Rows; ++r)
@@ -61,15 +89,15 @@ void multiply(const float* a, int64_t a_stride, const float* b, int64_t depth, f
         }
     }
 #pragma GCC unroll 2
-    for (int64_t k = 0; k < depth; ++k) {
-        Vec columns[Vectors];
+    for (int64_t g = 0; g < groups; ++g) {
+        Operands columns[Vectors];
 #pragma GCC unroll 4
-        for (int v = 0; v < Vectors; ++v) columns[v] = load(b + (k * Vectors + v) * kLanes);
+        for (int v = 0; v < Vectors; ++v) columns[v] = load_operands(b + (g * Vectors + v) * kLanes * kGroup);
 #pragma GCC unroll 16
         for (int r = 0; r < Rows; ++r) {
-            const Vec factor = broadcast(a[r * a_stride + k]);
+            const Operands factor = broadcast_group(a + r * a_stride + g * kGroup);
 #pragma GCC unroll 4
-            for (int v = 0; v < Vectors; ++v) sum[r][v] = factor * columns[v] + sum[r][v];
+            for (int v = 0; v < Vectors; ++v) sum[r][v] = add_products(sum[r][v], factor, columns[v]);
         }
     }
 #pragma GCC unroll 16
@@ -81,39 +109,40 @@ void multiply(const float* a, int64_t a_stride, const float* b, int64_t depth, f
 // All rows (a multiple of kRowStep) against one panel, chunk of its depth by chunk. Which kernel computes a row depends
 // on its distance to the last row only, not on the block.
 template <int Vectors>
-void multiply_panel(const float* a, int64_t a_stride, const float* b, int64_t depth, float* c, int64_t c_stride,
+void multiply_panel(const Operand* a, int64_t a_stride, const Operand* b, int64_t groups, float* c, int64_t c_stride,
                     int64_t rows, const float* scale) {
     constexpr int kWide = (kRegisters == 32 && Vectors <= 2) || Vectors == 1 ? 2 * kRowGroup : kRowGroup;
     constexpr int64_t kChunk = kChunkFloats / (Vectors * kLanes);
     Start start = scale == nullptr ? Start::zero : Start::scale;
-    for (int64_t k = 0; k < depth; k += kChunk) {
-        const int64_t size = smaller(kChunk, depth - k);
-        const float* panel = b + k * Vectors * kLanes;
+    for (int64_t g = 0; g < groups; g += kChunk) {
+        const int64_t size = smaller(kChunk, groups - g);
+        const Operand* panel = b + g * Vectors * kLanes * kGroup;
+        const Operand* left = a + g * kGroup;
         const auto scale_of = [=](int64_t row) { return scale == nullptr ? nullptr : scale + row; };
         int64_t r = 0;
         for (; r + kWide <= rows; r += kWide)
-            multiply<kWide, Vectors>(a + r * a_stride + k, a_stride, panel, size, c + r * c_stride, c_stride, start,
+            multiply<kWide, Vectors>(left + r * a_stride, a_stride, panel, size, c + r * c_stride, c_stride, start,
                                      scale_of(r));
         for (; r + kRowGroup <= rows; r += kRowGroup)
-            multiply<kRowGroup, Vectors>(a + r * a_stride + k, a_stride, panel, size, c + r * c_stride, c_stride, start,
+            multiply<kRowGroup, Vectors>(left + r * a_stride, a_stride, panel, size, c + r * c_stride, c_stride, start,
                                          scale_of(r));
         if (rows - r == 4)
-            multiply<4, Vectors>(a + r * a_stride + k, a_stride, panel, size, c + r * c_stride, c_stride, start,
+            multiply<4, Vectors>(left + r * a_stride, a_stride, panel, size, c + r * c_stride, c_stride, start,
                                  scale_of(r));
         if (rows - r == 2)
-            multiply<2, Vectors>(a + r * a_stride + k, a_stride, panel, size, c + r * c_stride, c_stride, start,
+            multiply<2, Vectors>(left + r * a_stride, a_stride, panel, size, c + r * c_stride, c_stride, start,
                                  scale_of(r));
         start = Start::keep;
     }
 }
 
-void multiply_panel(int vectors, const float* a, int64_t a_stride, const float* b, int64_t depth, float* c,
+void multiply_panel(int vectors, const Operand* a, int64_t a_stride, const Operand* b, int64_t groups, float* c,
                     int64_t c_stride, int64_t rows, const float* scale) {
-    if (vectors == 1) return multiply_panel<1>(a, a_stride, b, depth, c, c_stride, rows, scale);
-    if (vectors == 2) return multiply_panel<2>(a, a_stride, b, depth, c, c_stride, rows, scale);
+    if (vectors == 1) return multiply_panel<1>(a, a_stride, b, groups, c, c_stride, rows, scale);
+    if (vectors == 2) return multiply_panel<2>(a, a_stride, b, groups, c, c_stride, rows, scale);
     if constexpr (kPanelVectors == 4) {
-        if (vectors == 3) return multiply_panel<3>(a, a_stride, b, depth, c, c_stride, rows, scale);
-        multiply_panel<4>(a, a_stride, b, depth, c, c_stride, rows, scale);
+        if (vectors == 3) return multiply_panel<3>(a, a_stride, b, groups, c, c_stride, rows, scale);
+        multiply_panel<4>(a, a_stride, b, groups, c, c_stride, rows, scale);
     }
 }
 
@@ -156,10 +185,46 @@ SAM3_INLINE void transpose_four(const float* const rows[4], int64_t n, float* ou
         for (int i = 0; i < 4; ++i) out[d * stride + i] = rows[i][d];
 }
 
+SAM3_INLINE void scale_operands(Operand* out, const float* in, float factor, int64_t n) {
+    int64_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) store_operands(out + i, load(in + i) * factor);
+    for (; i < padded(n); ++i) out[i] = to_operand(i < n ? in[i] * factor : 0.0F);
+}
+
+#if defined(__AVX512BF16__)
+// Four rows as bf16: pairs of neighbours stay together.
+SAM3_INLINE void transpose_rows(const float* const rows[4], int64_t n, float* out, int64_t stride) {
+    constexpr int64_t kStep = 256;  // elements at a time
+    alignas(64) uint16_t halves[4][kStep];
+    for (int64_t d = 0; d < n; d += kStep) {
+        const int64_t size = smaller(kStep, n - d);
+        const float* pairs[4];
+        for (int i = 0; i < 4; ++i) {
+            scale_operands(halves[i], rows[i] + d, 1.0F, size);
+            pairs[i] = reinterpret_cast<const float*>(halves[i]);
+        }
+        transpose_four(pairs, groups_of(size), out + d / kGroup * stride, stride);
+    }
+}
+// The same column of two rows in each lane; a missing row counts as zeros.
+SAM3_INLINE Vec group_of(const float* const rows[kGroup], int64_t d, int64_t lanes) {
+    const UintVec first = to_bf16(load_first(rows[0] + d, lanes));
+    const UintVec second = rows[1] == nullptr ? UintVec{} : to_bf16(load_first(rows[1] + d, lanes));
+    return reinterpret_cast<Vec>(second << 16 | first);
+}
+#else
+SAM3_INLINE void transpose_rows(const float* const rows[4], int64_t n, float* out, int64_t stride) {
+    transpose_four(rows, n, out, stride);
+}
+SAM3_INLINE Vec group_of(const float* const rows[kGroup], int64_t d, int64_t lanes) {
+    return lanes == kLanes ? load(rows[0] + d) : load_first(rows[0] + d, lanes);
+}
+#endif
+
 // A thread's working memory for one block.
 struct Workspace {
-    float* q;            // [rows, head_size], scaled
-    float* scores;       // [rows, kScoreStride]
+    Operand* q;          // [rows, padded head_size], scaled
+    float* scores;       // [rows, kScoreStride]; in their place the weights, as operands
     float* sums;         // [rows, value_stride], the weighted sums of the values
     float* weights;      // [rows, kLanes], partial sums of the softmax's denominator
     float* maxima;       // [rows]
@@ -183,7 +248,7 @@ Workspace make_workspace(const AttentionBlock& block) {
     w.maxima = w.weights + kQueryBlock * kLanes;
     w.corrections = w.maxima + kQueryBlock;
     w.bias_cols = w.corrections + kQueryBlock;
-    w.q = w.bias_cols + kQueryBlock * w.cols_stride;
+    w.q = reinterpret_cast<Operand*>(w.bias_cols + kQueryBlock * w.cols_stride);
     return w;
 }
 
@@ -199,7 +264,7 @@ void begin(const AttentionBlock& block, const Workspace& w) {
     for (int64_t r = 0; r < w.rows; ++r) {
         const bool real = r < block.queries;
         const float* source = real ? block.q.base + cursor.next() : block.q.base;
-        scale_row(w.q + r * block.head_size, source, real ? factor : 0.0F, block.head_size);
+        scale_operands(w.q + r * padded(block.head_size), source, real ? factor : 0.0F, block.head_size);
         store(w.weights + r * kLanes, Vec{});
         w.maxima[r] = minus_infinity();
         w.corrections[r] = 1.0F;
@@ -241,15 +306,15 @@ void hide_keys(float* scores, const float* limits, int64_t n) {
 }
 
 // Keys from `visible` on, up to the end of the tile's last vector.
-void hide_from(float* scores, int64_t visible, int64_t padded) {
-    for (int64_t i = visible; i < padded; ++i) scores[i] = minus_infinity();
+void hide_from(float* scores, int64_t visible, int64_t whole) {
+    for (int64_t i = visible; i < whole; ++i) scores[i] = minus_infinity();
 }
 
 // Scores of the keys first ... first + n -> weights relative to the row's maximum so far.
-SAM3_INLINE void softmax_row(const Workspace& w, int64_t r, int64_t padded) {
+SAM3_INLINE void softmax_row(const Workspace& w, int64_t r, int64_t whole) {
     float* scores = w.scores + r * kScoreStride;
     Vec largest = load(scores);
-    for (int64_t i = kLanes; i < padded; i += kLanes) largest = max(largest, load(scores + i));
+    for (int64_t i = kLanes; i < whole; i += kLanes) largest = max(largest, load(scores + i));
     const float tile_maximum = horizontal_max(largest);
     const float before = w.maxima[r];
     const float maximum = before > tile_maximum ? before : tile_maximum;
@@ -257,9 +322,10 @@ SAM3_INLINE void softmax_row(const Workspace& w, int64_t r, int64_t padded) {
     // While every key is hidden the maximum is -infinity, and all weights must be 0, not NaN.
     const Vec reference = broadcast(maximum == minus_infinity() ? 0.0F : maximum);
     Vec total = {};
-    for (int64_t i = 0; i < padded; i += kLanes) {
+    auto* weights = reinterpret_cast<Operand*>(scores);
+    for (int64_t i = 0; i < whole; i += kLanes) {
         const Vec weight = exp2_nonpositive(load(scores + i) - reference);
-        store(scores + i, weight);
+        store_operands(weights + i, weight);
         total = total + weight;
     }
     const Vec correction = exp2_nonpositive(broadcast(before) - reference);
@@ -268,7 +334,7 @@ SAM3_INLINE void softmax_row(const Workspace& w, int64_t r, int64_t padded) {
 }
 
 void softmax_tile(const AttentionBlock& block, const Workspace& w, int64_t first, int64_t n) {
-    const int64_t padded = round_up(n, kLanes);
+    const int64_t whole = round_up(n, kLanes);
     for (int64_t r = 0; r < block.queries; ++r) {
         float* scores = w.scores + r * kScoreStride;
         if (block.bias != nullptr) add_full_bias(scores, block.bias + r * block.bias_stride + first, n);
@@ -281,8 +347,8 @@ void softmax_tile(const AttentionBlock& block, const Workspace& w, int64_t first
             visible = smaller(n, block.first_query + r + 1 - first);
             visible = visible < 0 ? 0 : visible;
         }
-        hide_from(scores, visible, padded);
-        softmax_row(w, r, padded);
+        hide_from(scores, visible, whole);
+        softmax_row(w, r, whole);
     }
 }
 
@@ -299,46 +365,53 @@ void finish(const AttentionBlock& block, const Workspace& w) {
 
 void attention_sizes(AttentionSizes* sizes, int64_t keys, int64_t head_size, int64_t value_size, int64_t grid_width) {
     const int64_t value_stride = round_up(value_size, kLanes);
-    sizes->packed_keys = round_up(round_up(keys, kLanes) * head_size, 16);
-    sizes->packed_values = round_up(keys * value_stride, 16);
-    sizes->scratch =
-        round_up(kQueryBlock * (kScoreStride + value_stride + kLanes + 2 + cols_stride_of(grid_width) + head_size), 16);
+    sizes->packed_keys = round_up(round_up(keys, kLanes) * groups_of(head_size), 16);
+    sizes->packed_values = round_up(groups_of(keys) * value_stride, 16);
+    sizes->scratch = round_up(
+        kQueryBlock * (kScoreStride + value_stride + kLanes + 2 + cols_stride_of(grid_width) + groups_of(head_size)),
+        16);
 }
 
-// Panels of kPanel keys, each [head_size, keys of the panel]; the last one is only as wide as needed, padded with
-// zeros.
+// Panels of kPanel keys, each [groups of the head, keys of the panel, group]; the last one is only as wide as needed,
+// padded with zeros.
 void pack_keys(float* packed, const TokenGrid& tokens, int64_t count, int64_t first, int64_t head_size) {
     const int64_t last = smaller(count, first + kKeyTile);
+    const int64_t groups = groups_of(head_size);
     TokenCursor cursor(tokens, first);
     for (int64_t start = first; start < last; start += kPanel) {
-        float* panel = packed + start * head_size;
+        float* panel = packed + start * groups;
         const int64_t width = smaller(kPanel, round_up(count - start, kLanes));
         for (int64_t i = 0; i < width; i += 4) {
             const float* rows[4];
             for (int k = 0; k < 4; ++k) rows[k] = tokens.base + (start + i + k < count ? cursor.next() : 0);
-            transpose_four(rows, head_size, panel + i, width);
+            transpose_rows(rows, head_size, panel + i, width);
             for (int64_t t = count; t < start + i + 4; ++t)  // keys that do not exist
-                for (int64_t d = 0; d < head_size && t >= start + i; ++d) panel[d * width + t - start] = 0.0F;
+                for (int64_t d = 0; d < groups && t >= start + i; ++d) panel[d * width + t - start] = 0.0F;
         }
     }
 }
 
-// Per tile of keys: panels of columns, each [keys of the tile, columns of the panel], padded with zero columns.
+// Per tile of keys: panels of columns, each [groups of the tile's keys, columns of the panel, group], padded with zero
+// columns.
 void pack_values(float* packed, const TokenGrid& tokens, int64_t count, int64_t first, int64_t value_size) {
     const Panels panels(value_size);
     const int64_t keys = smaller(kKeyTile, count - first);
-    float* tile = packed + first * panels.vectors * kLanes;
+    const int64_t groups = groups_of(keys);
+    float* tile = packed + first / kGroup * panels.vectors * kLanes;
     for (int64_t p = 0; p < panels.count; ++p) {
         const int64_t begin_column = panels.first(p) * kLanes;
         const int64_t width = panels.width(p) * kLanes;
         const int64_t real = smaller(width, value_size - begin_column);
-        float* out = tile + begin_column * keys;
+        float* out = tile + begin_column * groups;
         TokenCursor cursor(tokens, first);
-        for (int64_t t = 0; t < keys; ++t, out += width) {
-            const float* row = tokens.base + cursor.next() + begin_column;
-            int64_t d = 0;
-            for (; d + kLanes <= real; d += kLanes) store(out + d, load(row + d));
-            for (; d < width; ++d) out[d] = d < real ? row[d] : 0.0F;
+        for (int64_t g = 0; g < groups; ++g, out += width) {
+            const float* rows[kGroup];
+            for (int64_t i = 0; i < kGroup; ++i)
+                rows[i] = g * kGroup + i < keys ? tokens.base + cursor.next() + begin_column : nullptr;
+            for (int64_t d = 0; d < width; d += kLanes) {
+                const int64_t lanes = real - d < 0 ? 0 : smaller(kLanes, real - d);
+                store(out + d, group_of(rows, d, lanes));
+            }
         }
     }
 }
@@ -349,18 +422,22 @@ void attention_block(const AttentionBlock& block) {
     begin(block, w);
     const int64_t last_query = block.first_query + block.queries - 1;
     const int64_t keys = block.causal ? smaller(block.keys, last_query + 1) : block.keys;
+    const auto keys_at = [&](int64_t key) {
+        return reinterpret_cast<const Operand*>(block.packed_keys + key * groups_of(block.head_size));
+    };
     for (int64_t first = 0; first < keys; first += kKeyTile) {
         const int64_t n = smaller(kKeyTile, block.keys - first);
         for (int64_t i = 0; i < n; i += kPanel) {
             const int vectors = static_cast<int>(smaller(kPanelVectors, (n - i + kLanes - 1) / kLanes));
-            multiply_panel(vectors, w.q, block.head_size, block.packed_keys + (first + i) * block.head_size,
-                           block.head_size, w.scores + i, kScoreStride, w.rows, nullptr);
+            multiply_panel(vectors, w.q, padded(block.head_size), keys_at(first + i), groups_of(block.head_size),
+                           w.scores + i, kScoreStride, w.rows, nullptr);
         }
         softmax_tile(block, w, first, n);
-        const float* tile = block.packed_values + first * panels.vectors * kLanes;
+        const float* tile = block.packed_values + first / kGroup * panels.vectors * kLanes;
         for (int64_t p = 0; p < panels.count; ++p)
-            multiply_panel(panels.width(p), w.scores, kScoreStride, tile + panels.first(p) * kLanes * n, n,
-                           w.sums + panels.first(p) * kLanes, w.value_stride, w.rows,
+            multiply_panel(panels.width(p), reinterpret_cast<const Operand*>(w.scores), kScoreStride * kGroup,
+                           reinterpret_cast<const Operand*>(tile + panels.first(p) * kLanes * groups_of(n)),
+                           groups_of(n), w.sums + panels.first(p) * kLanes, w.value_stride, w.rows,
                            first == 0 ? nullptr : w.corrections);
     }
     finish(block, w);

@@ -1,9 +1,9 @@
 #include "runtime/cpu/simd/gemm.h"
 
+#include "runtime/cpu/simd/bf16.h"
 #include "runtime/cpu/simd/kernels/functions.h"
 #include "runtime/cpu/simd/kernels/gemm_tile.h"
 
-// bf16 is the upper half of a float, so that a CPU without instructions for it multiplies the halves as floats.
 namespace sam3::simd::SAM3_SIMD_VARIANT {
 
 namespace {
@@ -11,37 +11,6 @@ namespace {
 constexpr int64_t kGroup = 2;
 
 int64_t groups_of(int64_t depth) { return (depth + kGroup - 1) / kGroup; }
-
-// Nearest, ties to even; what is no number stays none.
-SAM3_INLINE UintVec rounded(Vec v) {
-    const UintVec u = reinterpret_cast<UintVec>(v);
-    const UintVec nearest = (u + 0x7FFF + (u >> 16 & 1)) >> 16;
-    return v == v ? nearest : (u >> 16 | 0x40);
-}
-
-SAM3_INLINE IntVec load_pairs(const uint16_t* p) {
-    IntVec pairs;
-    __builtin_memcpy(&pairs, p, sizeof pairs);
-    return pairs;
-}
-
-SAM3_INLINE IntVec broadcast_pair(const uint16_t* p) {
-    int32_t pair;
-    __builtin_memcpy(&pair, p, sizeof pair);
-    return pair - IntVec{};
-}
-
-#if defined(__AVX512BF16__)
-SAM3_INLINE Vec add_products(Vec sum, IntVec row, IntVec columns) {
-    return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(row), reinterpret_cast<__m512bh>(columns));
-}
-#else
-SAM3_INLINE Vec first_of(IntVec pairs) { return from_bits(pairs << 16); }
-SAM3_INLINE Vec second_of(IntVec pairs) { return from_bits(pairs & static_cast<int32_t>(0xFFFF0000)); }
-SAM3_INLINE Vec add_products(Vec sum, IntVec row, IntVec columns) {
-    return first_of(row) * first_of(columns) + (second_of(row) * second_of(columns) + sum);
-}
-#endif
 
 struct Bf16Tile {
     template <int Rows, int Vectors>
@@ -61,7 +30,7 @@ struct Bf16Tile {
                         if (j * kLanes % 16 == 0) __builtin_prefetch(b + kPrefetch * kStep + j * kLanes * kGroup));
             b += kStep;
             SAM3_UNROLL(Rows, i, const IntVec pair = broadcast_pair(a + i * stride);
-                        SAM3_UNROLL(Vectors, j, sum[i][j] = add_products(sum[i][j], pair, columns[j])));
+                        SAM3_UNROLL(Vectors, j, sum[i][j] = add_pair_products(sum[i][j], pair, columns[j])));
             a += kGroup;
         }
         SAM3_UNROLL(Rows, i, SAM3_UNROLL(Vectors, j, store(tile + i * kTileColumns + j * kLanes, sum[i][j])));
@@ -71,13 +40,9 @@ struct Bf16Tile {
 }  // namespace
 
 void bf16_code_row(uint16_t* codes, const float* x, int64_t depth) {
-    typedef uint16_t Narrow __attribute__((vector_size(2 * kLanes)));
     int64_t k = 0;
-    for (; k + kLanes <= depth; k += kLanes) {
-        const Narrow narrow = __builtin_convertvector(rounded(load(x + k)), Narrow);
-        __builtin_memcpy(codes + k, &narrow, sizeof narrow);
-    }
-    const UintVec last = rounded(load_first(x + k, depth - k));
+    for (; k + kLanes <= depth; k += kLanes) store_bf16(codes + k, load(x + k));
+    const UintVec last = to_bf16(load_first(x + k, depth - k));
     for (int64_t i = k; i < groups_of(depth) * kGroup; ++i)
         codes[i] = i < depth ? static_cast<uint16_t>(last[i - k]) : uint16_t{0};
 }
