@@ -18,8 +18,8 @@ import statistics
 import sys
 import time
 
-# OpenBLAS's own threads inside PyTorch's parallel attention slow it down tenfold: see docs/parity.md.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+CORES = len(os.sched_getaffinity(0))
+os.environ["OPENBLAS_NUM_THREADS"] = str(CORES)  # it cannot be raised later; see share_cores
 os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 
 import numpy as np
@@ -33,7 +33,45 @@ from transformers.models.sam2_video.video_processing_sam2_video import Sam2Video
 from transformers.models.sam3.image_processing_sam3 import Sam3ImageProcessor
 
 CLICKS = 5  # a click is short: several a measurement, as in the program
+LARGE_ROWS = 1000  # of a linear layer that gains from all cores: an image's tokens, not a phrase's or a query's
 PIXELS_PER_FRAME = 8  # how far the picture moves from frame to frame, as in the program
+
+
+def loaded_openblas():
+    """The OpenBLAS that PyTorch multiplies with, or nothing where it has another library."""
+    with open("/proc/self/maps", encoding="utf-8") as file:
+        paths = {line.split()[-1] for line in file if "openblas" in line}
+    libraries = (ctypes.CDLL(path) for path in sorted(paths))
+    return next((library for library in libraries if hasattr(library, "openblas_set_num_threads")), None)
+
+
+def share_cores():
+    """Makes the reference as fast as it gets: OpenBLAS has all cores during large linear layers and one otherwise. PyTorch's attention
+    calls it from threads of its own, and small products lose more by waiting for threads than they gain. Answers whether it was done."""
+    library = loaded_openblas()
+    if library is None:
+        return False
+    linear = torch.nn.functional.linear
+    library.openblas_set_num_threads(1)
+
+    def linear_on_all_cores(x, *weights, **options):
+        if x.numel() < LARGE_ROWS * x.shape[-1]:
+            return linear(x, *weights, **options)
+        library.openblas_set_num_threads(CORES)
+        try:
+            return linear(x, *weights, **options)
+        finally:
+            library.openblas_set_num_threads(1)
+
+    torch.nn.functional.linear = linear_on_all_cores
+    return True
+
+
+def load(model_class, folder):
+    model = model_class.from_pretrained(folder, dtype=torch.float32).eval()
+    for weights in model.parameters():
+        weights.sum()  # the file is mapped: without this the first measurement would read it from the disk
+    return model
 
 
 def timed(work):
@@ -48,7 +86,7 @@ def read_picture(path):
 
 class Phrases:
     def __init__(self, folder):
-        self.model = Sam3Model.from_pretrained(folder, dtype=torch.float32).eval()
+        self.model = load(Sam3Model, folder)
         self.processor = Sam3Processor(Sam3ImageProcessor.from_pretrained(folder), AutoTokenizer.from_pretrained(folder))
 
     def find(self, vision, text, size, threshold):
@@ -73,7 +111,7 @@ class Phrases:
 
 class Clicks:
     def __init__(self, folder):
-        self.model = Sam3TrackerModel.from_pretrained(folder, dtype=torch.float32).eval()
+        self.model = load(Sam3TrackerModel, folder)
         self.processor = Sam3TrackerProcessor(Sam3ImageProcessor.from_pretrained(folder))
         self.encoded = {}  # the picture's features: what is measured begins after encoding
 
@@ -102,7 +140,7 @@ class Clicks:
 
 class Video:
     def __init__(self, folder):
-        self.model = Sam3TrackerVideoModel.from_pretrained(folder, dtype=torch.float32).eval()
+        self.model = load(Sam3TrackerVideoModel, folder)
         side = {"height": self.model.config.image_size, "width": self.model.config.image_size}
         self.processor = Sam3TrackerVideoProcessor(
             Sam3ImageProcessor(size=side), Sam2VideoVideoProcessor(size=side, image_mean=[0.5] * 3, image_std=[0.5] * 3))
@@ -135,7 +173,7 @@ class Video:
 
 class Sam1:
     def __init__(self, folder):
-        self.model = SamModel.from_pretrained(folder, dtype=torch.float32).eval()
+        self.model = load(SamModel, folder)
         self.processor = SamProcessor(SamImageProcessor.from_pretrained(folder))
 
     def segment(self, picture):
@@ -170,13 +208,13 @@ def peak_bytes():
 
 
 @torch.inference_mode()
-def serve(requests, answers):
+def serve(requests, answers, switched):
     def answer(value):
         answers.write(json.dumps(value) + "\n")
         answers.flush()
 
     answer({"torch": torch.__version__, "transformers": transformers.__version__, "threads": torch.get_num_threads(),
-            "openblas_threads": os.environ["OPENBLAS_NUM_THREADS"]})
+            "openblas_threads": f"{CORES} in large linear layers, else 1" if switched else "no OpenBLAS"})
     loaded, worker = None, None
     for line in requests:
         request = json.loads(line)
@@ -192,8 +230,8 @@ def main():
     # Libraries that print must not write into the answers.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    torch.set_num_threads(len(os.sched_getaffinity(0)))
-    serve(sys.stdin, answers)
+    torch.set_num_threads(CORES)
+    serve(sys.stdin, answers, share_cores())
 
 
 if __name__ == "__main__":
