@@ -1,117 +1,189 @@
+#include "bench_tasks.h"
 #include "command.h"
-#include "engine/image_session.h"
+#include "engine/timing.h"
+#include "host.h"
 #include "media/image_io.h"
 #include "model_options.h"
 #include "status.h"
-#include "util/error.h"
-#include "values.h"
 
 #include <algorithm>
 #include <iomanip>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 namespace sam3::cli {
 namespace {
 
 struct Options {
     ModelOptions model;
-    std::string image, text = "object";
-    int runs = 3;
+    BenchJob job;
+    std::string image;
     bool profile = false;
     bool json = false;
 };
 
-// Smooth colours: timing does not depend on what is seen, but a constant picture could take short cuts.
-Image synthetic_picture() {
-    Image image(1280, 960, 3);
-    for (int y = 0; y < image.height; ++y)
-        for (int x = 0; x < image.width; ++x)
-            for (int c = 0; c < 3; ++c)
-                image.at(x, y)[c] = static_cast<uint8_t>((x * (c + 1) / 5 + y * (3 - c) / 4) & 255);
-    return image;
-}
+// One more run with a clock around every operator, and what the machine could do at most.
+struct Profile {
+    Profiler operators;
+    double seconds = 0;
+    double peak = 0;  // GFLOP/s
+
+    double flops() const {
+        double total = 0;
+        for (const auto& [name, entry] : operators.operators()) total += entry.flops;
+        return total;
+    }
+    double speed() const { return seconds > 0 ? flops() / seconds * 1e-9 : 0.0; }  // GFLOP/s
+    double percent_of_peak() const { return peak > 0 ? 100 * speed() / peak : 0.0; }
+};
+
+struct Report {
+    BenchTimes times;
+    double load_seconds = 0;
+    size_t tensor_bytes = 0;
+    uint64_t process_bytes = 0;
+    std::optional<Profile> profile;
+};
 
 double median(std::vector<double> values) {
     std::sort(values.begin(), values.end());
-    return values[values.size() / 2];
+    const size_t half = values.size() / 2;
+    return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
-void run_once(ImageSession& session, const Image& image, const Options& options) {
-    session.encode({&image, 1});
-    if (session.model().finds_concepts()) {
-        ConceptPrompt prompt;
-        prompt.text = options.text;
-        session.segment({&prompt, 1});
+double best(const std::vector<double>& values) { return *std::min_element(values.begin(), values.end()); }
+
+void measure_profile(ImageSession& session, BenchRunner& runner, Profile& profile) {
+    session.ops().set_profiler(&profile.operators);
+    BenchTimes once;
+    {
+        const Timing timing(profile.seconds);
+        runner.run(once);
     }
-    if (session.model().answers_clicks()) {
-        VisualQuery query;
-        query.points.push_back({static_cast<float>(image.width) / 2, static_cast<float>(image.height) / 2, true});
-        session.segment({&query, 1});
+    session.ops().set_profiler(nullptr);
+    profile.peak = measure_peak(session.ops());
+}
+
+Report measure(const Options& options) {
+    Report report;
+    Status status(false);
+    BenchJob job = options.job;
+    job.picture = options.image.empty() ? synthetic_picture() : read_image(options.image);
+    status.show("loading " + options.model.path);
+    std::shared_ptr<const Model> model;
+    {
+        const Timing timing(report.load_seconds);
+        model = options.model.load(bench_parts(job.task));
     }
+    const auto session = std::make_shared<ImageSession>(model, options.model.threads);
+    status.show("preparing");
+    const std::unique_ptr<BenchRunner> runner = make_bench_runner(session, job);
+    for (int i = 0; i < job.runs; ++i) {
+        status.show("run " + std::to_string(i + 1) + " of " + std::to_string(job.runs));
+        runner->run(report.times);
+    }
+    report.tensor_bytes = model->device().memory().peak;
+    report.process_bytes = peak_resident_bytes();
+    if (options.profile) {
+        status.show("profiling");
+        measure_profile(*session, *runner, report.profile.emplace());
+    }
+    return report;
+}
+
+nlohmann::ordered_json json_of(const BenchTimes::Seconds& times) {
+    nlohmann::ordered_json json = nlohmann::ordered_json::object();
+    for (const auto& [name, seconds] : times)
+        json[name] = {{"median", median(seconds)}, {"best", best(seconds)}, {"all", seconds}};
+    return json;
+}
+
+void print_json(const Options& options, const Report& report) {
+    nlohmann::ordered_json json = {{"model", options.model.path},
+                                   {"task", options.job.task},
+                                   {"threads", options.model.threads},
+                                   {"runs", options.job.runs}};
+    if (options.job.task == "video") json["objects"] = options.job.objects;
+    json["load_seconds"] = report.load_seconds;
+    json["waits"] = json_of(report.times.waits);
+    json["seconds"] = json_of(report.times.steps);
+    if (report.times.waits.count("second_phrase") != 0) json["detections"] = report.times.detections;
+    json["peak_tensor_bytes"] = report.tensor_bytes;
+    json["peak_process_bytes"] = report.process_bytes;
+    if (report.profile) {
+        json["gflop"] = report.profile->flops() * 1e-9;
+        json["gflops"] = report.profile->speed();
+        json["peak_gflops"] = report.profile->peak;
+        json["percent_of_peak"] = report.profile->percent_of_peak();
+        json["profile"] = nlohmann::ordered_json::parse(report.profile->operators.json());
+    }
+    std::cout << json.dump(2) << "\n";
+}
+
+void print_row(const std::string& name, const std::vector<double>& seconds) {
+    std::cout << std::left << std::setw(18) << name << std::right << std::setw(12) << median(seconds) << std::setw(12)
+              << best(seconds) << "\n";
+}
+
+void print_table(const Options& options, const Report& report) {
+    std::cout << std::fixed << std::setprecision(4) << "wait                  median s      best s\n";
+    for (const auto& [key, words] : bench_waits())
+        if (report.times.waits.count(key) != 0) print_row(words, report.times.waits.at(key));
+    std::cout << "\nstep                  median s      best s\n";
+    for (const auto& [step, seconds] : report.times.steps) print_row(step, seconds);
+    std::cout << "\nloaded in " << std::setprecision(2) << report.load_seconds << " s; tensors and weights at most "
+              << pretty_size(report.tensor_bytes) << ", the process at most " << pretty_size(report.process_bytes)
+              << "\n";
+    if (!report.profile) return;
+    const Profile& profile = *report.profile;
+    std::cout << "\n"
+              << profile.operators.table() << "\n"
+              << options.job.task << ": " << std::setprecision(1) << profile.speed() << " GFLOP/s, "
+              << profile.percent_of_peak() << " % of the measured peak of " << profile.peak << "\n";
 }
 
 void run(const Options& options) {
-    const Image image = options.image.empty() ? synthetic_picture() : read_image(options.image);
-    Status status(false);
-    status.show("loading " + options.model.path);
-    const std::shared_ptr<const Model> model = options.model.load();
-    ImageSession session(model, options.model.threads);
-    std::map<std::string, std::vector<double>> steps;
-    for (int i = 0; i < options.runs; ++i) {
-        status.show("run " + std::to_string(i + 1) + " of " + std::to_string(options.runs));
-        run_once(session, image, options);
-        double whole = 0;
-        for (const auto& [step, seconds] : session.seconds()) {
-            steps[step].push_back(seconds);
-            whole += seconds;
-        }
-        steps["whole"].push_back(whole);
-    }
-    Profiler profiler;
-    if (options.profile) {
-        status.show("profiling");
-        session.ops().set_profiler(&profiler);
-        run_once(session, image, options);
-    }
-    status.clear();
-
-    if (options.json) {
-        nlohmann::ordered_json json = {
-            {"model", options.model.path}, {"threads", options.model.threads}, {"runs", options.runs}};
-        for (const auto& [step, seconds] : steps)
-            json["seconds"][step] = {{"median", median(seconds)},
-                                     {"best", *std::min_element(seconds.begin(), seconds.end())}};
-        json["peak_tensor_bytes"] = model->device().memory().peak;
-        if (options.profile) json["profile"] = nlohmann::ordered_json::parse(profiler.json());
-        std::cout << json.dump(2) << "\n";
-        return;
-    }
-    std::cout << "step                  median s      best s\n" << std::fixed << std::setprecision(4);
-    for (const auto& [step, seconds] : steps)
-        std::cout << std::left << std::setw(18) << step << std::right << std::setw(12) << median(seconds)
-                  << std::setw(12) << *std::min_element(seconds.begin(), seconds.end()) << "\n";
-    std::cout << "tensors and weights at most " << pretty_size(model->device().memory().peak) << "\n";
-    if (options.profile) std::cout << "\n" << profiler.table();
+    const Report report = measure(options);
+    if (options.json)
+        print_json(options, report);
+    else
+        print_table(options, report);
 }
 
 }  // namespace
 
 void add_bench(CLI::App& program, Action& chosen) {
     auto options = std::make_shared<Options>();
-    CLI::App* command = program.add_subcommand("bench", "Measure the steps of an image, and where the time goes");
+    CLI::App* command =
+        program.add_subcommand("bench", "Measure how long an image, a click or a video frame takes, and why");
     options->model.add_to(*command);
-    command->add_option("-i,--image", options->image, "Picture to use (default: a synthetic one of 1280 x 960)");
-    command->add_option("-t,--text", options->text, "Phrase to look for")->capture_default_str();
-    command->add_option("--runs", options->runs, "How often to measure; the median and the best are shown")
+    command
+        ->add_option("--task", options->job.task,
+                     "image (phrases and clicks), phrase, click, or video (a frame with clicked objects)")
+        ->check(CLI::IsMember({"image", "phrase", "click", "video"}))
+        ->capture_default_str();
+    command->add_option("-i,--image", options->image,
+                        "Picture to use (default: a synthetic one of 1280 x 960); a video's frames are it, moved");
+    command->add_option("-t,--text", options->job.text, "Phrase to look for")->capture_default_str();
+    command->add_option("--second", options->job.second, "Phrase to look for next on the same picture")
+        ->capture_default_str();
+    command->add_option("--objects", options->job.objects, "Objects to follow in the video")
         ->check(CLI::Range(1, 1000))
         ->capture_default_str();
-    command->add_flag("--profile", options->profile, "Also time every operator in one more run, with its GFLOP/s");
+    command
+        ->add_option("--runs", options->job.runs,
+                     "How many images, or video frames after the first, to measure; the median and the best are shown")
+        ->check(CLI::Range(1, 1000))
+        ->capture_default_str();
+    command->add_flag("--profile", options->profile,
+                      "Also time every operator in one more run, and the largest product this machine can do");
     command->add_flag("--json", options->json, "Print JSON");
     command->footer(
         "Examples:\n"
         "  sam3 bench -m models/sam3-shapes.gguf --runs 10\n"
+        "  sam3 bench -m models/sam3-shapes.gguf --task video --objects 3 --runs 8\n"
         "  sam3 bench -m sam3 -i photo.jpg -t car --runs 1 --profile");
     command->callback([options, &chosen] { chosen = [options] { run(*options); }; });
 }

@@ -26,8 +26,8 @@ std::string value_in(const char* path, const std::string& key, char separator) {
     return "";
 }
 
-uint64_t memory_line(const std::string& key) {
-    std::istringstream value(value_in("/proc/meminfo", key, ':'));
+uint64_t memory_line(const char* path, const std::string& key) {
+    std::istringstream value(value_in(path, key, ':'));
     uint64_t kibibytes = 0;
     value >> kibibytes;
     return kibibytes * 1024;
@@ -68,9 +68,11 @@ Host describe_host() {
     host.cpu = value_in("/proc/cpuinfo", "model name", ':');
     host.features = cpu_features();
     host.threads = usable_threads();
-    host.memory = memory_line("MemTotal");
-    host.free_memory = memory_line("MemAvailable");
+    host.memory = memory_line("/proc/meminfo", "MemTotal");
+    host.free_memory = memory_line("/proc/meminfo", "MemAvailable");
     return host;
 }
+
+uint64_t peak_resident_bytes() { return memory_line("/proc/self/status", "VmHWM"); }
 
 }  // namespace sam3::cli

@@ -18,4 +18,7 @@ struct Host {
 
 Host describe_host();
 
+// Most memory that this process has had at a time, in bytes; pages of mapped files count while they are resident.
+uint64_t peak_resident_bytes();
+
 }  // namespace sam3::cli

@@ -42,6 +42,7 @@ public:
 
     // Features of a phrase, computed once: [context, D] and how many leading tokens are real.
     TextFeatures text_features(Ops& ops, const std::string& phrase) const;
+    void forget_phrases() const { text_cache_.clear(); }  // for measurements: the next phrase is computed again
 
 private:
     Model() = default;

@@ -39,6 +39,12 @@ public:
         entries_.pop_back();
     }
 
+    void clear() {
+        const std::lock_guard lock(mutex_);
+        index_.clear();
+        entries_.clear();
+    }
+
 private:
     using Entry = std::pair<std::string, TextFeatures>;
     std::mutex mutex_;

@@ -1,0 +1,153 @@
+#include "bench_tasks.h"
+
+#include "engine/timing.h"
+#include "engine/visual_tracker.h"
+
+#include <algorithm>
+
+namespace sam3::cli {
+namespace {
+
+constexpr int kClicks = 5;          // a click is short: several a run
+constexpr int kPixelsPerFrame = 8;  // how far the picture moves from frame to frame
+
+template <typename Work>
+double seconds_of(const Work& work) {
+    double seconds = 0;
+    {
+        const Timing timing(seconds);
+        work();
+    }
+    return seconds;
+}
+
+VisualQuery click_at(const Image& image, double x, double y) {
+    VisualQuery query;
+    query.points.push_back({static_cast<float>(image.width * x), static_cast<float>(image.height * y), true});
+    return query;
+}
+
+double add_steps(const ImageSession& session, BenchTimes& times) {
+    double whole = 0;
+    for (const auto& [step, seconds] : session.seconds()) {
+        times.steps[step].push_back(seconds);
+        whole += seconds;
+    }
+    return whole;
+}
+
+class ImageRunner : public BenchRunner {
+public:
+    ImageRunner(std::shared_ptr<ImageSession> session, BenchJob job)
+        : session_(std::move(session)), job_(std::move(job)) {}
+
+    void run(BenchTimes& times) override {
+        const Model& model = session_->model();
+        const bool phrases = model.finds_concepts() && job_.task != "click";
+        const bool clicks = model.answers_clicks() && job_.task != "phrase";
+        model.forget_phrases();
+        const double encode = seconds_of([&] { session_->encode({&job_.picture, 1}); });
+        if (phrases) times.waits["image_phrase"].push_back(encode + phrase(job_.text, times));
+        if (clicks) times.waits["image_click"].push_back(encode + click(0.5));
+        times.steps["whole"].push_back(add_steps(*session_, times));
+        if (phrases) times.waits["second_phrase"].push_back(phrase(job_.second, times));
+        for (int i = 0; clicks && i < kClicks; ++i) times.waits["next_click"].push_back(click(0.3 + 0.1 * i));
+    }
+
+private:
+    double phrase(const std::string& text, BenchTimes& times) {
+        ConceptPrompt prompt;
+        prompt.text = text;
+        return seconds_of([&] {
+            times.detections = static_cast<int64_t>(session_->segment({&prompt, 1}).front().detections.size());
+        });
+    }
+    double click(double x) {
+        const VisualQuery query = click_at(job_.picture, x, 0.5);
+        return seconds_of([&] { session_->segment({&query, 1}); });
+    }
+
+    std::shared_ptr<ImageSession> session_;
+    BenchJob job_;
+};
+
+// The picture moves to the right and comes in again on the left: objects keep moving, however many frames there are.
+class VideoRunner : public BenchRunner {
+public:
+    VideoRunner(std::shared_ptr<ImageSession> session, BenchJob job)
+        : session_(std::move(session)), frame_(std::move(job.picture)), tracker_(session_) {
+        for (int i = 0; i < job.objects; ++i) {
+            const double across = (i + 1.0) / (job.objects + 1.0);
+            tracker_.prompt(frame_, 0, i + 1, click_at(frame_, across, 0.5));
+        }
+        tracker_.track(frame_, 0);
+    }
+
+    void run(BenchTimes& times) override {
+        move_picture();
+        ++number_;
+        const double wait = seconds_of([&] { tracker_.track(frame_, number_); });
+        times.waits["video_frame"].push_back(wait);
+        times.steps["objects"].push_back(wait - add_steps(*session_, times));
+        times.steps["whole"].push_back(wait);
+    }
+
+private:
+    void move_picture() {
+        const auto step = std::min(frame_.row_bytes(), static_cast<size_t>(kPixelsPerFrame * frame_.channels));
+        for (int y = 0; y < frame_.height; ++y) {
+            uint8_t* row = frame_.row(y);
+            std::rotate(row, row + (frame_.row_bytes() - step), row + frame_.row_bytes());
+        }
+    }
+
+    std::shared_ptr<ImageSession> session_;
+    Image frame_;
+    VisualTracker tracker_;
+    int64_t number_ = 0;
+};
+
+}  // namespace
+
+const std::vector<std::pair<std::string, std::string>>& bench_waits() {
+    static const std::vector<std::pair<std::string, std::string>> waits = {
+        {"image_phrase", "image and phrase"}, {"second_phrase", "second phrase"}, {"image_click", "image and click"},
+        {"next_click", "next click"},         {"video_frame", "video frame"},
+    };
+    return waits;
+}
+
+Parts bench_parts(const std::string& task) {
+    return {.concepts = task == "image" || task == "phrase", .clicks = task != "phrase", .video = task == "video"};
+}
+
+std::unique_ptr<BenchRunner> make_bench_runner(std::shared_ptr<ImageSession> session, BenchJob job) {
+    // Each fails with a sentence where the model has no such part.
+    if (job.task == "phrase") session->model().detector();
+    if (job.task == "click") session->model().interactive_head();
+    if (job.task == "video") return std::make_unique<VideoRunner>(std::move(session), std::move(job));
+    return std::make_unique<ImageRunner>(std::move(session), std::move(job));
+}
+
+Image synthetic_picture() {
+    Image image(1280, 960, 3);
+    for (int y = 0; y < image.height; ++y)
+        for (int x = 0; x < image.width; ++x)
+            for (int c = 0; c < 3; ++c)
+                image.at(x, y)[c] = static_cast<uint8_t>((x * (c + 1) / 5 + y * (3 - c) / 4) & 255);
+    return image;
+}
+
+double measure_peak(Ops& ops) {
+    constexpr int64_t kRows = 5184, kIn = 1024, kOut = 4736;
+    constexpr int kRepeats = 4;
+    Tensor weight = Tensor::host({kOut, kIn});
+    std::fill_n(weight.data<float>(), weight.numel(), 0.01F);
+    const auto packed = ops.device().pack_linear({{weight}, {}}, Precision::f32);
+    const Tensor x = ops.full({kRows, kIn}, 0.5F);
+    double best = seconds_of([&] { ops.linear(x, *packed); });
+    for (int i = 1; i < kRepeats; ++i) best = std::min(best, seconds_of([&] { ops.linear(x, *packed); }));
+    return 2.0 * kRows * kIn * kOut / best * 1e-9;
+}
+
+}  // namespace sam3::cli

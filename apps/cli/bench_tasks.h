@@ -1,0 +1,51 @@
+#pragma once
+
+#include "engine/image_session.h"
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+// What `sam3 bench` does while its clock runs.
+namespace sam3::cli {
+
+struct BenchJob {
+    std::string task = "image";  // "image": all that the model can do with a picture; "phrase", "click", "video"
+    Image picture;
+    std::string text = "object", second = "thing";  // phrases
+    int objects = 3;                                // clicked on the first frame of the video
+    int runs = 3;
+};
+
+struct BenchTimes {
+    using Seconds = std::map<std::string, std::vector<double>>;
+    Seconds waits;  // what a user waits for, by the keys of bench_waits(): from a decoded picture to masks of its size
+    Seconds steps;  // what the first of those consists of
+    int64_t detections = 0;  // of the last phrase; masks cost time too, so two programs must find as many
+};
+
+// Keys of BenchTimes::waits in the order of a report, each with words for people.
+const std::vector<std::pair<std::string, std::string>>& bench_waits();
+
+// Parts of the network that a task needs.
+Parts bench_parts(const std::string& task);
+
+class BenchRunner {
+public:
+    virtual ~BenchRunner() = default;
+    // One more measurement of everything.
+    virtual void run(BenchTimes& times) = 0;
+};
+
+// Prepares what is not measured: a video's first frame and its objects.
+std::unique_ptr<BenchRunner> make_bench_runner(std::shared_ptr<ImageSession> session, BenchJob job);
+
+// A picture of smooth colours: timing does not depend on what is seen, but a constant one could take short cuts.
+Image synthetic_picture();
+
+// GFLOP/s of the largest product of SAM 3's image encoder, best of a few: what this machine does at most.
+double measure_peak(Ops& ops);
+
+}  // namespace sam3::cli
