@@ -148,6 +148,7 @@ const DetectorFeatures& ImageSession::detector_features() {
     if (detector_features_.maps.empty()) {
         const Timing timing(seconds_["detector_neck"]);
         detector_features_ = model_->detector().features(ops_, trunk_);
+        if (!model_->answers_clicks()) trunk_ = {};  // nobody else starts from it
     }
     return detector_features_;
 }
