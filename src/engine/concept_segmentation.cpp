@@ -136,8 +136,9 @@ PromptPart ImageSession::encode_prompt(const ConceptPrompt& prompt) {
     }
     ops_.trace("text.features", part.text.unsqueeze(0));
     if (!geometry.empty() || model_->behaviour().cls_on_text_only) {
+        const DetectorFeatures features = detector_features().image(prompt.image);  // has a time of its own
         const Timing timing(seconds_["geometry_encoder"]);
-        part.geometry = model_->detector().encode_geometry(ops_, detector_features().image(prompt.image), geometry);
+        part.geometry = model_->detector().encode_geometry(ops_, features, geometry);
         ops_.trace("geometry.features", part.geometry);
     }
     return part;
@@ -147,6 +148,7 @@ const DetectorFeatures& ImageSession::detector_features() {
     if (detector_features_.maps.empty()) {
         const Timing timing(seconds_["detector_neck"]);
         detector_features_ = model_->detector().features(ops_, trunk_);
+        if (!model_->answers_clicks()) trunk_ = {};  // nobody else starts from it
     }
     return detector_features_;
 }
@@ -182,8 +184,9 @@ void ImageSession::detect_batch(std::span<const ConceptPrompt> prompts, std::vec
     for (const ConceptPrompt& prompt : prompts) parts.push_back(encode_prompt(prompt));
     Sam3Detector::Output output;
     {
+        const DetectorFeatures features = features_for(prompts);
         const Timing timing(seconds_["concept_decoder"]);
-        output = model_->detector().detect(ops_, features_for(prompts), model_->detector().join(ops_, parts));
+        output = model_->detector().detect(ops_, features, model_->detector().join(ops_, parts));
     }
     if (ops_.tracing()) {
         ops_.trace("masks.logits", model_->detector().masks(ops_, output.pixels, output.queries));

@@ -30,8 +30,11 @@ Tensor MaskHead::embed_pixels(Ops& ops, const std::vector<Tensor>& maps, const T
     Tensor x = attended.reshape({memory.dim(0), coarse.dim(1), coarse.dim(2), coarse.dim(3)});
     for (size_t i = 0; i < convs_.size(); ++i) {
         const Tensor& skip = maps[maps.size() - 2 - i];
-        x = ops.add(ops.resize(x, skip.dim(1), skip.dim(2), Interpolation::nearest), skip);
-        x = norms_[i].forward(ops, convs_[i].forward(ops, x), Activation::relu);
+        // The maps here are the largest of the network, so each replaces the one before.
+        x = ops.resize(x, skip.dim(1), skip.dim(2), Interpolation::nearest);
+        ops.add_(x, skip);
+        x = convs_[i].forward(ops, x);
+        x = norms_[i].forward(ops, x, Activation::relu);
     }
     return x;
 }

@@ -51,7 +51,7 @@ DetectorFeatures Sam3Detector::features(Ops& ops, const Tensor& trunk) const {
 
 Tensor Sam3Detector::encode_text(Ops& ops, const Tensor& ids, const Tensor& mask) const {
     const bool masked = config_.behaviour.mask_padding_in_text;
-    return ops.stage("text_encoder", {ids, mask}, [&](const std::vector<Tensor>& in) {
+    return ops.stage("text_encoder", {text_encoder_.embed(ops, ids), mask}, [&](const std::vector<Tensor>& in) {
         return std::vector<Tensor>{text_encoder_.forward(ops, in[0], masked ? in[1] : Tensor())};
     })[0];
 }

@@ -44,7 +44,7 @@ public:
 
     // trunk [N, H, W, C]: the image encoder's output
     DetectorFeatures features(Ops& ops, const Tensor& trunk) const;
-    // ids i32 [N, T], mask u8 [N, T] -> [N, T, D]
+    // ids i32 [N, T] in host memory, mask u8 [N, T] -> [N, T, D]
     Tensor encode_text(Ops& ops, const Tensor& ids, const Tensor& mask) const;
     // features of one image -> [1, G, D]
     Tensor encode_geometry(Ops& ops, const DetectorFeatures& features, const GeometryPrompt& prompt) const;

@@ -5,9 +5,8 @@ namespace sam3 {
 TextEncoder::TextEncoder(const nn::LoadContext& context, const Scope& encoder, const Scope& projection,
                          const TextConfig& config, int64_t out)
     : config_(config),
-      token_embedding_(nn::to_device(
-          context,
-          (encoder / "embeddings" / "token_embedding").tensor("weight", {config.vocabulary, config.hidden_size}))),
+      token_embedding_(
+          (encoder / "embeddings" / "token_embedding").rows("weight", {config.vocabulary, config.hidden_size})),
       position_embedding_(nn::to_device(
           context,
           (encoder / "embeddings" / "position_embedding").tensor("weight", {config.context, config.hidden_size}))),
@@ -26,9 +25,16 @@ TextEncoder::TextEncoder(const nn::LoadContext& context, const Scope& encoder, c
     }
 }
 
-Tensor TextEncoder::forward(Ops& ops, const Tensor& ids, const Tensor& mask) const {
+Tensor TextEncoder::embed(Ops& ops, const Tensor& ids) const {
+    Tensor rows = Tensor::host({ids.dim(0), ids.dim(1), config_.hidden_size});
+    for (int64_t i = 0; i < ids.numel(); ++i)
+        token_embedding_.read(ids.data<int32_t>()[i], rows.data<float>() + i * config_.hidden_size);
+    return ops.upload(rows);
+}
+
+Tensor TextEncoder::forward(Ops& ops, const Tensor& embedded, const Tensor& mask) const {
     const int64_t c = config_.hidden_size;
-    Tensor x = ops.add(ops.embedding(token_embedding_, ids), position_embedding_.slice(0, 0, ids.dim(1)));
+    Tensor x = ops.add(embedded, position_embedding_.slice(0, 0, embedded.dim(1)));
     const AttentionOptions options{.heads = config_.heads, .causal = true, .key_mask = mask};
     for (const Block& block : blocks_) {
         const Tensor qkv = block.qkv.forward(ops, block.norm1.forward(ops, x));

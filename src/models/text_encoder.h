@@ -12,8 +12,9 @@ public:
     TextEncoder(const nn::LoadContext& context, const Scope& encoder, const Scope& projection, const TextConfig& config,
                 int64_t out);
 
-    // ids i32 [N, T]; mask u8 [N, T] hides padding as keys, or is undefined -> [N, T, D]
-    Tensor forward(Ops& ops, const Tensor& ids, const Tensor& mask) const;
+    Tensor embed(Ops& ops, const Tensor& ids) const;  // i32 [N, T] in host memory -> [N, T, C] on the device
+    // embedded [N, T, C]; mask u8 [N, T] hides padding as keys, or is undefined -> [N, T, D]
+    Tensor forward(Ops& ops, const Tensor& embedded, const Tensor& mask) const;
 
 private:
     struct Block {
@@ -22,8 +23,8 @@ private:
         nn::Mlp mlp;
     };
     TextConfig config_;
-    Tensor token_embedding_;     // [vocabulary, C]
-    Tensor position_embedding_;  // [context, C]
+    WeightRows token_embedding_;  // [vocabulary, C]: a quarter of this part's weights, of which a phrase reads 32 rows
+    Tensor position_embedding_;   // [context, C]
     std::vector<Block> blocks_;
     nn::LayerNorm final_norm_;
     nn::Linear projection_;

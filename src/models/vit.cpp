@@ -50,16 +50,15 @@ Tensor Vit::forward(Ops& ops, const Tensor& pixels) const {
     ops.trace("vision.patch_embed", x);
     x = norm_.forward(ops, x);
     for (size_t i = 0; i < blocks_.size(); ++i) {
-        x = block_forward(ops, blocks_[i], x, *tables);
+        x = block_forward(ops, blocks_[i], std::move(x), *tables);
         ops.trace("vision.block." + std::to_string(i), x);
     }
     return x;
 }
 
 // x [N, H, W, C] -> [N, H, W, C]
-Tensor Vit::block_forward(Ops& ops, const Block& block, const Tensor& input, const Tables& tables) const {
-    const Tensor attended = attend(ops, block, block.norm1.forward(ops, input), tables);
-    const Tensor x = block.proj.forward(ops, attended, Activation::none, input);
+Tensor Vit::block_forward(Ops& ops, const Block& block, Tensor x, const Tables& tables) const {
+    x = block.proj.forward(ops, attend(ops, block, block.norm1.forward(ops, x), tables), Activation::none, x);
     return block.mlp.forward(ops, block.norm2.forward(ops, x), x);
 }
 

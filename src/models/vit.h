@@ -29,7 +29,7 @@ private:
         Tensor global_rope;  // [H*W, D/2, 2]
     };
 
-    Tensor block_forward(Ops& ops, const Block& block, const Tensor& x, const Tables& tables) const;
+    Tensor block_forward(Ops& ops, const Block& block, Tensor x, const Tables& tables) const;
     Tensor attend(Ops& ops, const Block& block, const Tensor& normed, const Tables& tables) const;
     std::shared_ptr<const Tables> tables_for(Ops& ops, int64_t height, int64_t width) const;
 

@@ -2,6 +2,8 @@
 
 #include "util/error.h"
 
+#include <sys/mman.h>
+#include <cstdint>
 #include <cstdlib>
 #include <new>
 
@@ -9,13 +11,35 @@ namespace sam3 {
 
 namespace {
 
+// From here on memory comes from the system and goes back to it: the C library keeps what is freed, and a model's
+// weights would leave hundreds of megabytes behind.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr size_t kMappedBytes = SIZE_MAX;  // the sanitizer watches the ends of what the C library hands out
+#else
+constexpr size_t kMappedBytes = size_t{2} << 20;
+#endif
+constexpr std::align_val_t kHostAlignment{64};
+
+void* map_pages(size_t bytes) {
+    void* pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED) throw std::bad_alloc();
+#if defined(MADV_HUGEPAGE)
+    madvise(pages, bytes, MADV_HUGEPAGE);
+#endif
+    return pages;
+}
+
 struct HostBuffer : Buffer {
     explicit HostBuffer(size_t size) {
-        constexpr std::align_val_t kAlignment{64};
-        data = ::operator new(size == 0 ? 1 : size, kAlignment);
+        data = size < kMappedBytes ? ::operator new(size == 0 ? 1 : size, kHostAlignment) : map_pages(size);
         bytes = size;
     }
-    ~HostBuffer() override { ::operator delete (data, std::align_val_t{64}); }
+    ~HostBuffer() override {
+        if (bytes < kMappedBytes)
+            ::operator delete(data, kHostAlignment);
+        else
+            munmap(data, bytes);
+    }
 };
 
 struct WrappedBuffer : Buffer {

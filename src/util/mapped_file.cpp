@@ -53,6 +53,15 @@ MappedFile::MappedFile(const std::string& path) : path_(path) {
 
 MappedFile::~MappedFile() { ::munmap(const_cast<uint8_t*>(data_), size_); }
 
+void MappedFile::prefetch(const uint8_t* address, size_t bytes) const {
+    if (!contains(address)) return;
+    const size_t page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+    const size_t begin = static_cast<size_t>(address - data_);
+    const size_t end = begin + std::min(bytes, size_ - begin);
+    const size_t first = begin / page * page;
+    ::madvise(const_cast<uint8_t*>(data_) + first, end - first, MADV_WILLNEED);
+}
+
 void MappedFile::release(const uint8_t* address, size_t bytes) const {
     if (!contains(address)) return;
     const size_t page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));

@@ -21,6 +21,8 @@ public:
     size_t size() const { return size_; }
     bool contains(const uint8_t* address) const { return address >= data_ && address < data_ + size_; }
 
+    // Lets the system start reading a range that will soon be touched, in large pieces.
+    void prefetch(const uint8_t* address, size_t bytes) const;
     // Lets the system take back the memory of the whole pages inside a range; they are read again when touched.
     void release(const uint8_t* address, size_t bytes) const;
 

@@ -43,6 +43,10 @@ Tensor Scope::optional(std::string_view name, const Shape& shape) const {
     return loader_->load(full_name(name), shape, /*required=*/false);
 }
 
+WeightRows Scope::rows(std::string_view name, const Shape& shape) const {
+    return loader_->load_rows(full_name(name), shape);
+}
+
 bool Scope::has(std::string_view name) const { return loader_->find(full_name(name)) != nullptr; }
 
 std::optional<Shape> Scope::shape_of(std::string_view name) const { return loader_->shape_of(full_name(name)); }
@@ -138,43 +142,66 @@ WeightLoader::Entry* WeightLoader::find(const std::string& name) {
     return nullptr;
 }
 
-Tensor WeightLoader::load(const std::string& name, const Shape& shape, bool required) {
+// Null when there is no such tensor or it does not fit; what is wrong has then been noted.
+WeightLoader::Entry* WeightLoader::find_fitting(const std::string& name, const Shape& shape, bool required) {
     Entry* entry = find(name);
     if (entry == nullptr) {
-        if (!required) return Tensor();
-        if (reported_.insert(name).second) missing_.push_back({name, shape});
-        return zeros(name, shape);
+        if (required && reported_.insert(name).second) missing_.push_back({name, shape});
+        return nullptr;
     }
     entry->used = true;
     if (!entry->problem.empty()) {
         if (reported_.insert(name).second) unreadable_.push_back(str(name, " ", entry->problem));
-        return zeros(name, shape);
+        return nullptr;
     }
     const bool flattened = names_.flattened && is_flattened(entry->shape, shape);
     if (!(entry->shape == shape) && !flattened) {
         if (reported_.insert(name).second)
             misshaped_.push_back(str(name, ": expected ", to_string(shape), ", found ", to_string(entry->shape)));
-        return zeros(name, shape);
+        return nullptr;
     }
-    if (reading_ == Reading::shapes) return zeros(name, shape);
-    release_earlier(*entry);
+    return entry;
+}
+
+Tensor WeightLoader::load(const std::string& name, const Shape& shape, bool required) {
+    const Entry* entry = find_fitting(name, shape, required);
+    if (entry == nullptr && !required && find(name) == nullptr) return Tensor();
+    if (entry == nullptr || reading_ == Reading::shapes) return zeros(name, shape);
+    make_resident(*entry);
     return read(*entry).reshape(shape);
+}
+
+WeightRows WeightLoader::load_rows(const std::string& name, const Shape& shape) {
+    const Entry* entry = find_fitting(name, shape, /*required=*/true);
+    if (entry != nullptr && entry->parts.size() == 1 && is_in_order(*entry)) {
+        const Part& part = entry->parts.front();
+        if (shape[1] % block_size(part.tensor->type) == 0)
+            return WeightRows(part.tensor->type, source_of(part), shape, file_);
+    }
+    const auto converted = std::make_shared<const Tensor>(load(name, shape, /*required=*/true));
+    return WeightRows(WeightType::f32, converted->raw(), shape, converted);
+}
+
+void WeightRows::read(int64_t row, float* to) const {
+    if (row < 0 || row >= count()) fail("there is no row ", row, " in a table of ", count(), " rows");
+    decode_to_f32(type_, data_ + row * width() / block_size(type_) * block_bytes(type_), width(), to);
 }
 
 // Weights are packed right after they are bound, so what was handed out a while ago will hardly be read again; if it
 // is, its pages come back from the file. Keeps the resident size near that of the packed model.
-void WeightLoader::release_earlier(const Entry& entry) {
+void WeightLoader::make_resident(const Entry& entry) {
     constexpr size_t kResident = size_t{64} << 20;
     if (resident_bytes_ > kResident) {
-        for (const WeightTensor* tensor : resident_) file_->release(*tensor);
-        resident_.clear();
+        file_->release();
         resident_bytes_ = 0;
     }
     for (const Part& part : entry.parts) {
-        resident_.push_back(part.tensor);
+        file_->prefetch(*part.tensor);
         resident_bytes_ += part.tensor->bytes;
     }
 }
+
+bool WeightLoader::is_in_order(const Entry& entry) { return !entry.layout || keeps_order(*entry.layout); }
 
 const uint8_t* WeightLoader::source_of(const Part& part) {
     const int64_t blocks = part.first / block_size(part.tensor->type);
@@ -184,8 +211,7 @@ const uint8_t* WeightLoader::source_of(const Part& part) {
 Tensor WeightLoader::read(const Entry& entry) const {
     const Part& front = entry.parts.front();
     const bool is_aligned = reinterpret_cast<uintptr_t>(source_of(front)) % alignof(float) == 0;
-    const bool is_in_order = !entry.layout || keeps_order(*entry.layout);
-    if (entry.parts.size() == 1 && is_in_order && front.tensor->type == WeightType::f32 && is_aligned)
+    if (entry.parts.size() == 1 && is_in_order(entry) && front.tensor->type == WeightType::f32 && is_aligned)
         return Tensor::wrap_host(source_of(front), entry.shape, DType::f32, file_);
 
     Tensor result = Tensor::host(entry.shape);
@@ -194,7 +220,7 @@ Tensor WeightLoader::read(const Entry& entry) const {
         decode_to_f32(part.tensor->type, source_of(part), part.shape.numel(), destination);
         destination += part.shape.numel();
     }
-    if (is_in_order) return result;
+    if (is_in_order(entry)) return result;
     Tensor turned = Tensor::host(entry.shape);
     reorder(*entry.layout, result.data<float>(), entry.stored, turned.data<float>());
     return turned;

@@ -16,6 +16,26 @@ namespace sam3 {
 
 class WeightLoader;
 
+// A matrix of which few rows are ever read, such as a table of word embeddings: it stays in its file, and rows are
+// converted when they are asked for. Cheap to copy; any thread may read.
+class WeightRows {
+public:
+    WeightRows() = default;
+    int64_t count() const { return shape_[0]; }
+    int64_t width() const { return shape_[1]; }
+    void read(int64_t row, float* to) const;  // `width` values
+
+private:
+    friend class WeightLoader;
+    WeightRows(WeightType type, const void* data, const Shape& shape, std::shared_ptr<const void> owner)
+        : type_(type), data_(static_cast<const uint8_t*>(data)), shape_(shape), owner_(std::move(owner)) {}
+
+    WeightType type_ = WeightType::f32;
+    const uint8_t* data_ = nullptr;
+    Shape shape_{0, 0};
+    std::shared_ptr<const void> owner_;  // of the data
+};
+
 // A place in the tree of names: root / "layers" / 3 / "attention". Cheap to copy; the loader must outlive it.
 class Scope {
 public:
@@ -26,6 +46,7 @@ public:
     // When it is missing or has another shape this is noted for finish() and a tensor of zeros is returned.
     Tensor tensor(std::string_view name, const Shape& shape) const;
     Tensor optional(std::string_view name, const Shape& shape) const;  // undefined when absent
+    WeightRows rows(std::string_view name, const Shape& shape) const;  // [count, width]; missing as for tensor()
     bool has(std::string_view name) const;
     std::optional<Shape> shape_of(std::string_view name) const;  // empty when absent
 
@@ -49,6 +70,9 @@ public:
     // Fails when two tensors of the file claim the same canonical name. `names` must outlive the loader.
     explicit WeightLoader(std::shared_ptr<const WeightFile> file, const NameMap& names = identity_name_map(),
                           Reading reading = Reading::values);
+    WeightLoader(const WeightLoader&) = delete;
+    WeightLoader& operator=(const WeightLoader&) = delete;
+    ~WeightLoader() { file_->release(); }
 
     Scope root() { return Scope(this, ""); }
     const WeightFile& file() const { return *file_; }
@@ -86,8 +110,11 @@ private:
     void add_part(const MappedName& mapped, const WeightTensor& tensor);
     static void complete(Entry& entry);
     Entry* find(const std::string& name);
+    Entry* find_fitting(const std::string& name, const Shape& shape, bool required);
     Tensor load(const std::string& name, const Shape& shape, bool required);
-    void release_earlier(const Entry& entry);
+    WeightRows load_rows(const std::string& name, const Shape& shape);
+    void make_resident(const Entry& entry);
+    static bool is_in_order(const Entry& entry);
     static const uint8_t* source_of(const Part& part);
     Tensor read(const Entry& entry) const;
     Tensor zeros(const std::string& name, const Shape& shape) const;
@@ -108,8 +135,7 @@ private:
     std::vector<Missing> missing_;
     std::vector<std::string> misshaped_, unreadable_;  // sentences
     std::unordered_set<std::string> reported_;
-    std::vector<const WeightTensor*> resident_;  // bound since pages were last released
-    size_t resident_bytes_ = 0;
+    size_t resident_bytes_ = 0;  // bound since pages were last released
 };
 
 }  // namespace sam3

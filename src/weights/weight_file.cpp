@@ -43,9 +43,19 @@ std::optional<std::string> WeightFile::side_file(std::string_view name, size_t m
     return std::string(reinterpret_cast<const char*>(file.data()), file.size());
 }
 
+void WeightFile::prefetch(const WeightTensor& tensor) const {
+    for (const std::shared_ptr<const MappedFile>& mapping : contents_.mappings)
+        if (mapping->contains(tensor.data)) mapping->prefetch(tensor.data, tensor.bytes);
+}
+
 void WeightFile::release(const WeightTensor& tensor) const {
     for (const std::shared_ptr<const MappedFile>& mapping : contents_.mappings)
         if (mapping->contains(tensor.data)) mapping->release(tensor.data, tensor.bytes);
+}
+
+void WeightFile::release() const {
+    for (const std::shared_ptr<const MappedFile>& mapping : contents_.mappings)
+        mapping->release(mapping->data(), mapping->size());
 }
 
 std::shared_ptr<const WeightFile> open_weight_file(const std::string& path) {

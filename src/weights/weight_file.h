@@ -55,8 +55,11 @@ public:
     std::optional<std::string> side_path(std::string_view name) const;
     std::optional<std::string> side_file(std::string_view name, size_t max_bytes = size_t{64} << 20) const;
 
-    // Lets the system take back the pages of a tensor that has been converted; they are read again when touched.
+    // Lets the system start reading a tensor that will soon be converted.
+    void prefetch(const WeightTensor& tensor) const;
+    // Lets the system take back the pages of a tensor, or of all, after conversion; they are read again when touched.
     void release(const WeightTensor& tensor) const;
+    void release() const;
 
 private:
     WeightFileContents contents_;

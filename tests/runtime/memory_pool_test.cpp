@@ -65,6 +65,36 @@ TEST(MemoryPool, JoinsNeighboursIntoLargerBlocks) {
     pool.release(whole);
 }
 
+TEST(MemoryPool, GrowsInOnePiece) {
+    MemoryPool pool;
+    void* weights = pool.allocate(90 * kMiB);
+    void* first = pool.allocate(70 * kMiB);
+    void* second = pool.allocate(100 * kMiB);
+    pool.release(first);
+    pool.release(second);
+    const size_t reserved = pool.stats().reserved;
+    void* larger = pool.allocate(170 * kMiB);
+    EXPECT_EQ(pool.stats().reserved, reserved);
+    pool.release(larger);
+    void* largest = pool.allocate(180 * kMiB);
+    EXPECT_LT(pool.stats().reserved, reserved + 70 * kMiB);
+    pool.release(largest);
+    pool.release(weights);
+}
+
+TEST(MemoryPool, GrowsAgainAfterATrim) {
+    MemoryPool pool;
+    void* kept = pool.allocate(3 * kMiB);
+    for (int round = 0; round < 3; ++round) {
+        void* block = pool.allocate(100 * kMiB);
+        std::memset(block, round, 100 * kMiB);
+        pool.release(block);
+        pool.trim();
+        EXPECT_LE(pool.stats().reserved, 6 * kMiB);
+    }
+    pool.release(kept);
+}
+
 TEST(MemoryPool, TrimGivesUnusedChunksBack) {
     MemoryPool pool;
     void* kept = pool.allocate(40 * kMiB);

@@ -148,6 +148,36 @@ TEST(Binder, DimensionsAreReorderedAndJoined) {
     loader.finish("the test", {});
 }
 
+TEST(Binder, RowsAreConvertedWhenTheyAreRead) {
+    for (const WeightType type : {WeightType::f32, WeightType::f16, WeightType::q8_0}) {
+        WeightRows rows;
+        {
+            const auto file = FileBuilder().unaligned().add("table", {5, 64}, type).file();
+            WeightLoader loader(file);
+            rows = loader.root().rows("table", {5, 64});
+            loader.finish("the model", {});
+        }
+        std::vector<float> row(64);
+        rows.read(3, row.data());
+        EXPECT_NEAR(row[7], 3 * 64 + 7, 1.0F) << name_of(type);
+        EXPECT_THROW(rows.read(5, row.data()), Error);
+        EXPECT_THROW(rows.read(-1, row.data()), Error);
+    }
+}
+
+TEST(Binder, RowsThatCannotBeReadInPlaceAreConvertedAtOnce) {
+    NameMap map;
+    map.layouts = {{"turned", {"ab", "ba"}}};
+    WeightLoader loader(FileBuilder().add("turned", {3, 2}).add("short", {2, 16}, WeightType::q8_0).file(), map);
+    std::vector<float> row(16);
+    loader.root().rows("turned", {2, 3}).read(1, row.data());
+    EXPECT_EQ(row[2], 5);
+    loader.root().rows("short", {2, 16}).read(1, row.data());
+    EXPECT_NEAR(row[15], 31, 0.2F);
+    EXPECT_EQ(loader.root().rows("absent", {4, 16}).count(), 4);
+    expect_contains(error_of([&] { loader.finish("the test"); }), "absent");
+}
+
 TEST(Binder, OneErrorListsEverythingThatDoesNotFit) {
     WeightLoader loader(FileBuilder()
                             .add("layer.wieght", {2})
