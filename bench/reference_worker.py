@@ -33,14 +33,14 @@ from transformers.models.sam2_video.video_processing_sam2_video import Sam2Video
 from transformers.models.sam3.image_processing_sam3 import Sam3ImageProcessor
 
 CLICKS = 5  # a click is short: several a measurement, as in the program
-LARGE_ROWS = 1000  # of a linear layer that gains from all cores: an image's tokens, not a phrase's or a query's
+LARGE_ROWS, LARGE_WEIGHTS = 1000, 1_000_000  # a linear layer that gains from all cores: those of the image encoder
 PIXELS_PER_FRAME = 8  # how far the picture moves from frame to frame, as in the program
 
 
 def loaded_openblas():
     """The OpenBLAS that PyTorch multiplies with, or nothing where it has another library."""
     with open("/proc/self/maps", encoding="utf-8") as file:
-        paths = {line.split()[-1] for line in file if "openblas" in line}
+        paths = {line.split()[-1] for line in file if "/libopenblas" in line}
     libraries = (ctypes.CDLL(path) for path in sorted(paths))
     return next((library for library in libraries if hasattr(library, "openblas_set_num_threads")), None)
 
@@ -54,12 +54,12 @@ def share_cores():
     linear = torch.nn.functional.linear
     library.openblas_set_num_threads(1)
 
-    def linear_on_all_cores(x, *weights, **options):
-        if x.numel() < LARGE_ROWS * x.shape[-1]:
-            return linear(x, *weights, **options)
+    def linear_on_all_cores(x, weight, *bias, **options):
+        if x.numel() < LARGE_ROWS * x.shape[-1] or weight.numel() < LARGE_WEIGHTS:
+            return linear(x, weight, *bias, **options)
         library.openblas_set_num_threads(CORES)
         try:
-            return linear(x, *weights, **options)
+            return linear(x, weight, *bias, **options)
         finally:
             library.openblas_set_num_threads(1)
 

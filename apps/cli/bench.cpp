@@ -169,6 +169,11 @@ void add_bench(CLI::App& program, Action& chosen) {
     command->add_option("-t,--text", options->job.text, "Phrase to look for")->capture_default_str();
     command->add_option("--second", options->job.second, "Phrase to look for next on the same picture")
         ->capture_default_str();
+    command
+        ->add_option("--threshold", options->job.threshold,
+                     "Objects with a score above it get a mask, and every mask takes time")
+        ->check(CLI::Range(0.0, 1.0))
+        ->capture_default_str();
     command->add_option("--objects", options->job.objects, "Objects to follow in the video")
         ->check(CLI::Range(1, 1000))
         ->capture_default_str();

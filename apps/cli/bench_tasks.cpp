@@ -58,6 +58,7 @@ private:
     double phrase(const std::string& text, BenchTimes& times) {
         ConceptPrompt prompt;
         prompt.text = text;
+        prompt.options.threshold = job_.threshold;
         return seconds_of([&] {
             times.detections = static_cast<int64_t>(session_->segment({&prompt, 1}).front().detections.size());
         });

@@ -15,6 +15,7 @@ struct BenchJob {
     std::string task = "image";  // "image": all that the model can do with a picture; "phrase", "click", "video"
     Image picture;
     std::string text = "object", second = "thing";  // phrases
+    float threshold = 0.5F;                         // scores above it get a mask
     int objects = 3;                                // clicked on the first frame of the video
     int runs = 3;
 };

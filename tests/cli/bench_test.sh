@@ -41,6 +41,13 @@ test_json_holds_the_same() {
     for word in '"median"' '"image_encoder"' '"waits"' '"load_seconds"' '"peak_tensor_bytes"' '"peak_process_bytes"' '"percent_of_peak"' '"profile"'; do has stdout "$word"; done
 }
 
+test_the_threshold_decides_how_many_masks_are_made() {
+    run 0 bench -m "$root/models/sam3-shapes.gguf" -i "$root/assets/squares.jpg" --task phrase --second square --runs 1 --json
+    lacks stdout '"detections": 0'
+    run 0 bench -m "$root/models/sam3-shapes.gguf" -i "$root/assets/squares.jpg" --task phrase --second square --runs 1 --json --threshold 1
+    has stdout '"detections": 0'
+}
+
 test_wrong_usage_and_models_give_a_sentence() {
     run 2 bench
     run 2 bench -m x --runs 0
