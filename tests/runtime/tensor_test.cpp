@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <numeric>
+#include <vector>
 
 namespace sam3 {
 namespace {
@@ -121,6 +123,27 @@ TEST(Tensor, WrappedMemoryKeepsItsOwner) {
     t = Tensor();
     EXPECT_TRUE(watch.expired());
 }
+
+#if defined(__linux__) && !defined(__SANITIZE_ADDRESS__)
+TEST(Tensor, LargeHostTensorsGoBackToTheSystem) {
+    const auto resident_pages = [] {
+        std::ifstream file("/proc/self/statm");
+        int64_t all = 0;
+        int64_t resident = 0;
+        file >> all >> resident;
+        return resident;
+    };
+    const int64_t before = resident_pages();
+    std::vector<Tensor> small;  // between the large ones, as a network's norms are between its matrices
+    for (int i = 0; i < 16; ++i) {
+        const Tensor a = counting({1 << 20});
+        small.push_back(counting({16}));
+        const Tensor b = counting({3 << 20});
+        small.push_back(counting({16}));
+    }
+    EXPECT_LT(resident_pages() - before, 1024);  // 4 MiB
+}
+#endif
 
 TEST(Tensor, PrintsItsShape) { EXPECT_EQ(to_string(Shape({1, 72, 72, 256})), "[1, 72, 72, 256]"); }
 

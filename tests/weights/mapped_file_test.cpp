@@ -25,6 +25,15 @@ TEST(MappedFile, ReleasedPagesAreReadAgain) {
     for (size_t i = 0; i < file.size(); ++i) ASSERT_EQ(file.data()[i], 7);
 }
 
+TEST(MappedFile, AnnouncesAnyRange) {
+    const TemporaryFolder folder;
+    const MappedFile file(folder.write("a", Bytes(100'000, 7)));
+    file.prefetch(file.data() + 10, 3);
+    file.prefetch(file.data() + 5000, size_t{1} << 40);  // beyond the end
+    file.prefetch(nullptr, 10);                          // elsewhere
+    for (size_t i = 0; i < file.size(); ++i) ASSERT_EQ(file.data()[i], 7);
+}
+
 TEST(MappedFile, ExplainsWhatIsNotAFile) {
     const TemporaryFolder folder;
     const auto open = [](const std::string& path) { return error_of([&] { MappedFile file(path); }); };
