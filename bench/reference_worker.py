@@ -45,7 +45,7 @@ def loaded_openblas():
     return next((library for library in libraries if hasattr(library, "openblas_set_num_threads")), None)
 
 
-def share_cores():
+def share_cores(spread_large_layers):
     """Makes the reference as fast as it gets: OpenBLAS has all cores during large linear layers and one otherwise. PyTorch's attention
     calls it from threads of its own, and small products lose more by waiting for threads than they gain. Answers whether it was done."""
     library = loaded_openblas()
@@ -53,6 +53,8 @@ def share_cores():
         return False
     linear = torch.nn.functional.linear
     library.openblas_set_num_threads(1)
+    if not spread_large_layers:
+        return True
 
     def linear_on_all_cores(x, weight, *bias, **options):
         if x.numel() < LARGE_ROWS * x.shape[-1] or weight.numel() < LARGE_WEIGHTS:
@@ -208,13 +210,13 @@ def peak_bytes():
 
 
 @torch.inference_mode()
-def serve(requests, answers, switched):
+def serve(requests, answers, openblas_threads):
     def answer(value):
         answers.write(json.dumps(value) + "\n")
         answers.flush()
 
     answer({"torch": torch.__version__, "transformers": transformers.__version__, "threads": torch.get_num_threads(),
-            "openblas_threads": f"{CORES} in large linear layers, else 1" if switched else "no OpenBLAS"})
+            "openblas_threads": openblas_threads})
     loaded, worker = None, None
     for line in requests:
         request = json.loads(line)
@@ -227,11 +229,14 @@ def serve(requests, answers, switched):
 
 
 def main():
+    plain = sys.argv[1:] == ["--plain"]  # as a user has it who sets OPENBLAS_NUM_THREADS=1
     # Libraries that print must not write into the answers.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     torch.set_num_threads(CORES)
-    serve(sys.stdin, answers, share_cores())
+    switched = share_cores(spread_large_layers=not plain)
+    threads = "no OpenBLAS" if not switched else "1" if plain else f"{CORES} in large linear layers, else 1"
+    serve(sys.stdin, answers, threads)
 
 
 if __name__ == "__main__":

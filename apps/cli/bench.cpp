@@ -63,7 +63,7 @@ void measure_profile(ImageSession& session, BenchRunner& runner, Profile& profil
         runner.run(once);
     }
     session.ops().set_profiler(nullptr);
-    profile.peak = measure_peak(session.ops());
+    profile.peak = measure_peak(session.ops(), session.model().precision());
 }
 
 Report measure(const Options& options) {

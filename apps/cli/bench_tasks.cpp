@@ -139,12 +139,12 @@ Image synthetic_picture() {
     return image;
 }
 
-double measure_peak(Ops& ops) {
+double measure_peak(Ops& ops, Precision precision) {
     constexpr int64_t kRows = 5184, kIn = 1024, kOut = 4736;
     constexpr int kRepeats = 4;
     Tensor weight = Tensor::host({kOut, kIn});
     std::fill_n(weight.data<float>(), weight.numel(), 0.01F);
-    const auto packed = ops.device().pack_linear({{weight}, {}}, Precision::f32);
+    const auto packed = ops.device().pack_linear({{weight}, {}}, precision);
     const Tensor x = ops.full({kRows, kIn}, 0.5F);
     double best = seconds_of([&] { ops.linear(x, *packed); });
     for (int i = 1; i < kRepeats; ++i) best = std::min(best, seconds_of([&] { ops.linear(x, *packed); }));

@@ -47,6 +47,6 @@ std::unique_ptr<BenchRunner> make_bench_runner(std::shared_ptr<ImageSession> ses
 Image synthetic_picture();
 
 // GFLOP/s of the largest product of SAM 3's image encoder, best of a few: what this machine does at most.
-double measure_peak(Ops& ops);
+double measure_peak(Ops& ops, Precision precision);
 
 }  // namespace sam3::cli

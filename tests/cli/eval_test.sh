@@ -72,8 +72,10 @@ test_clips_by_click_are_run_kept_and_scored_again() {
 test_what_track_and_segment_write_scores_as_what_eval_runs() {
     run 0 eval "$clips" -m "$model" "${one[@]}" --images "$set" --json
     mv stdout run
-    run 0 track -m "$model" "${one[@]}" -i "$set/clips/002" -t "purple cross" -t "purple heart" -o out -q
-    run 0 eval "$clips" -p out/002.jsonl --json
+    for phrase in cross heart; do run 0 track -m "$model" "${one[@]}" -i "$set/clips/002" -t "purple $phrase" -o $phrase -q; done
+    mkdir tracks
+    cat cross/002.jsonl heart/002.jsonl >tracks/002.jsonl  # phrases are asked one by one
+    run 0 eval "$clips" -p tracks/002.jsonl --json
     cmp -s stdout run || fail "the lines of 'track' score differently"
     run 0 eval "$images" -m "$model" "${one[@]}" --images "$set" --limit 1 --json
     mv stdout run

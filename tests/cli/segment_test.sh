@@ -9,6 +9,15 @@ test_finds_what_a_phrase_names() {
     empty stderr
 }
 
+test_fewer_bits_find_the_same() {
+    for precision in bf16 int8; do
+        run 0 segment -m "$model" -i "$scene" -t "pink object" --threshold 0.5 --precision $precision
+        [ "$(grep -c '^pink object' stdout)" = 3 ] || fail "expected the ring, the star and the cross in $precision"
+    done
+    run 2 segment -m "$model" -i "$scene" -t "pink object" --precision int4
+    has stderr "int4"
+}
+
 test_says_when_nothing_is_found() {
     run 0 segment -m "$model" -i "$scene" -t "red heart" --threshold 0.9
     has stdout "nothing found for 'red heart'"
