@@ -87,13 +87,13 @@ private:
         });
     }
 
-    // Which phrases a track list was asked for it does not say: those that found nothing count as asked.
+    // Which phrases a track list was asked for it does not say: those that found nothing count as asked. Lines of
+    // several runs, one for each phrase, may stand in one file.
     void add_lines(const std::string& path) {
         const size_t media = media_.find(path);
         begin(media);
         const GroundTruth::Media& clip = truth_.media[media];
-        std::map<int, Prediction> objects;
-        std::map<int, std::string> labels;
+        std::map<std::pair<std::string, int>, Prediction> objects;  // by phrase and number
         std::ifstream file(path);
         std::string line;
         for (int64_t number = 1; std::getline(file, line); ++number) {
@@ -105,15 +105,14 @@ private:
             if (tracked.frame < 0 || tracked.frame >= static_cast<int64_t>(clip.files.size()))
                 fail(where, ": frame ", tracked.frame, " is outside of the clip's ", clip.files.size());
             for (const TrackedObjects::Object& object : tracked.objects) {
-                Prediction& prediction = objects[object.id];
+                Prediction& prediction = objects[{object.label, object.id}];
                 prediction.score = object.score;
                 prediction.track.resize(clip.files.size());
                 prediction.track[static_cast<size_t>(tracked.frame)] = rle_encode(object.mask);
-                labels[object.id] = object.label;
             }
         }
-        for (const auto& [id, prediction] : objects)
-            for (const size_t prompt : prompts_[{media, labels[id]}])
+        for (const auto& [object, prediction] : objects)
+            for (const size_t prompt : prompts_[{media, object.first}])
                 predictions_.push_back({prompt, 0, prediction.score, prediction.track});
     }
 
