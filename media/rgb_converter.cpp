@@ -16,7 +16,7 @@ namespace sam3 {
 namespace {
 
 // One thread takes 13 ms for 1920 x 1080 pixels. The number of threads does not change the result.
-constexpr unsigned kMostThreads = 4;
+constexpr unsigned kMostConverterThreads = 4;
 
 ffmpeg::SwsPtr make_context(int from_width, int from_height, AVPixelFormat from, int width, int height) {
     constexpr int kFlags = SWS_BILINEAR | SWS_ACCURATE_RND | SWS_FULL_CHR_H_INT | SWS_BITEXACT;
@@ -26,7 +26,7 @@ ffmpeg::SwsPtr make_context(int from_width, int from_height, AVPixelFormat from,
         {"srcw", from_width},  {"srch", from_height},
         {"src_format", from},  {"dstw", width},
         {"dsth", height},      {"dst_format", AV_PIX_FMT_RGB24},
-        {"sws_flags", kFlags}, {"threads", std::clamp(std::thread::hardware_concurrency(), 1U, kMostThreads)}};
+        {"sws_flags", kFlags}, {"threads", std::clamp(std::thread::hardware_concurrency(), 1U, kMostConverterThreads)}};
     for (const auto& [name, value] : options)
         if (av_opt_set_int(context.get(), name, value, 0) < 0) return nullptr;
     return sws_init_context(context.get(), nullptr, nullptr) < 0 ? nullptr : std::move(context);

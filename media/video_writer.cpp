@@ -19,13 +19,6 @@ namespace fs = std::filesystem;
 
 constexpr int kRowsOfHd = 720;
 
-struct CloseOutput {
-    void operator()(AVFormatContext* context) const {
-        avio_closep(&context->pb);
-        avformat_free_context(context);
-    }
-};
-
 int even(int side) { return side + side % 2; }
 
 void check_arguments(const std::string& path, int width, int height, const VideoWriterOptions& options) {
@@ -71,6 +64,13 @@ public:
     std::vector<std::string> notes;
 
 private:
+    struct CloseOutput {
+        void operator()(AVFormatContext* context) const {
+            avio_closep(&context->pb);
+            avformat_free_context(context);
+        }
+    };
+
     void open_encoder(const VideoWriterOptions& options);
     void open_output();
     void prepare_colours();

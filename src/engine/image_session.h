@@ -124,6 +124,7 @@ private:
     Tensor candidate_masks(const Sam3Detector::Output& output, int64_t row, const std::vector<Detection>& candidates);
     Mask upsample(const Tensor& logits, int64_t index, const ImageSize& size) const;
 
+    const InteractiveFeatures& clickable_features(int image);  // the same, ready for many clicks
     InteractivePrompt interactive_prompt(const VisualQuery& query);
     Tensor mask_to_logits(const Mask& mask, const ImageSize& size);
     VisualAnswer answer(const Tensor& masks, const Tensor& iou, const Tensor& scores, int64_t row,

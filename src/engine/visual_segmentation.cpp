@@ -72,6 +72,13 @@ const InteractiveFeatures& ImageSession::interactive_features(int image) {
     return interactive_features_[static_cast<size_t>(image)];
 }
 
+const InteractiveFeatures& ImageSession::clickable_features(int image) {
+    interactive_features(image);
+    InteractiveFeatures& features = interactive_features_[static_cast<size_t>(image)];
+    if (!features.prepared) features.prepared = model_->interactive_head().prepare(ops_, features);
+    return features;
+}
+
 // A mask of the image's size at the decoder's resolution; what lies outside the image is background.
 Tensor ImageSession::mask_to_logits(const Mask& mask, const ImageSize& size) {
     const auto side = static_cast<int>(4 * trunk_.dim(1));
@@ -174,7 +181,7 @@ std::vector<VisualAnswer> ImageSession::segment(std::span<const VisualQuery> que
         size_t end = start;
         while (end < queries.size() && end - start < kObjectsPerBatch && queries[end].image == queries[start].image)
             ++end;
-        const InteractiveFeatures& features = interactive_features(queries[start].image);
+        const InteractiveFeatures& features = clickable_features(queries[start].image);
         const Timing timing(seconds_["mask_decoder"]);
         std::vector<InteractivePrompt> prompts;
         for (size_t i = start; i < end; ++i) prompts.push_back(interactive_prompt(queries[i]));
@@ -202,7 +209,7 @@ PointCandidates ImageSession::decode_points(std::span<const Point> points, int i
         query.image = image;
         prompts.push_back(interactive_prompt(query));
     }
-    const InteractiveFeatures& features = interactive_features(image);
+    const InteractiveFeatures& features = clickable_features(image);
     const Timing timing(seconds_["mask_decoder"]);
     const SamMaskDecoder::Output output = head.decode(ops_, features, prompts, model_->image_size());
     const int64_t candidates = output.iou.dim(1) - 1;  // without the single mask

@@ -3,6 +3,7 @@
 #include "util/error.h"
 
 #include <algorithm>
+#include <memory>
 
 namespace sam3 {
 
@@ -26,6 +27,13 @@ Tensor InteractiveHead::dense_prompts(Ops& ops, const std::vector<InteractivePro
     return ops.concat(rows, 0);
 }
 
+std::shared_ptr<const TwoWayTransformer::Image> InteractiveHead::prepare(Ops& ops,
+                                                                         const InteractiveFeatures& features) const {
+    const auto positions = prompts_.grid(ops, features.image.dim(1), features.image.dim(2));
+    return std::make_shared<const TwoWayTransformer::Image>(
+        decoder_.prepare(ops, features.image, prompts_.no_mask(), *positions));
+}
+
 SamMaskDecoder::Output InteractiveHead::decode(Ops& ops, const InteractiveFeatures& features,
                                                const std::vector<InteractivePrompt>& prompts,
                                                int64_t image_size) const {
@@ -41,8 +49,12 @@ SamMaskDecoder::Output InteractiveHead::decode(Ops& ops, const InteractiveFeatur
     ops.trace("prompt.sparse", sparse.tokens);
     const Tensor dense = dense_prompts(ops, prompts, height, width);
     ops.trace("prompt.dense", dense);
-    return decoder_.forward(ops, features.image, dense, *prompts_.grid(ops, height, width), sparse.tokens, sparse.mask,
-                            features.fine);
+    const auto positions = prompts_.grid(ops, height, width);
+    const bool without_masks = dense.dim(1) == 1;
+    const TwoWayTransformer::Image image = features.prepared && without_masks
+                                               ? *features.prepared
+                                               : decoder_.prepare(ops, features.image, dense, *positions);
+    return decoder_.forward(ops, image, height, width, *positions, sparse.tokens, sparse.mask, features.fine);
 }
 
 }  // namespace sam3

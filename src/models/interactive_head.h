@@ -10,6 +10,8 @@ struct InteractiveFeatures {
     Tensor image;              // [1, H, W, C], as a single image's clicks see it
     Tensor map;                // [1, H, W, C], the neck's own, as a video's frames see it
     std::vector<Tensor> fine;  // the decoder's, finest first; may be empty
+    // `image` for prompts without a mask, from InteractiveHead::prepare; null: made anew in each call.
+    std::shared_ptr<const TwoWayTransformer::Image> prepared{};
 };
 
 // One object that a person points at.
@@ -26,6 +28,8 @@ public:
         : prompts_(std::move(prompts)), decoder_(std::move(decoder)) {}
 
     const SamMaskDecoder& decoder() const { return decoder_; }
+    // What all clicks on an image share.
+    std::shared_ptr<const TwoWayTransformer::Image> prepare(Ops& ops, const InteractiveFeatures& features) const;
     // All objects in one call of the decoder.
     SamMaskDecoder::Output decode(Ops& ops, const InteractiveFeatures& features,
                                   const std::vector<InteractivePrompt>& prompts, int64_t image_size) const;

@@ -55,19 +55,22 @@ std::vector<Tensor> SamMaskDecoder::project_high_resolution(Ops& ops, const std:
     return {fine0_.forward(ops, maps[0]), fine1_.forward(ops, maps[1])};
 }
 
-SamMaskDecoder::Output SamMaskDecoder::forward(Ops& ops, const Tensor& image, const Tensor& dense,
-                                               const Tensor& positions, const Tensor& sparse, const Tensor& sparse_mask,
-                                               const std::vector<Tensor>& fine) const {
+TwoWayTransformer::Image SamMaskDecoder::prepare(Ops& ops, const Tensor& image, const Tensor& dense,
+                                                 const Tensor& positions) const {
+    const Tensor flat = image.reshape({image.dim(0), image.dim(1) * image.dim(2), image.dim(3)});
+    return transformer_.prepare(ops, ops.add(flat, dense), positions);
+}
+
+SamMaskDecoder::Output SamMaskDecoder::forward(Ops& ops, const TwoWayTransformer::Image& image, int64_t height,
+                                               int64_t width, const Tensor& positions, const Tensor& sparse,
+                                               const Tensor& sparse_mask, const std::vector<Tensor>& fine) const {
     const int64_t batch = sparse.dim(0);
     const int64_t c = config_.transformer.hidden_size;
-    const int64_t height = image.dim(1);
-    const int64_t width = image.dim(2);
     const int64_t own = output_tokens_.dim(1);
     const Tensor tokens = ops.concat({output_tokens_.expand(0, batch), sparse}, 1);
     Tensor mask;
     if (sparse_mask) mask = ops.concat({ops.full({batch, own}, 1.0F, DType::u8), sparse_mask}, 1);
-    const Tensor embedded = ops.add(image.reshape({image.dim(0), height * width, c}), dense);
-    const TwoWayTransformer::Output decoded = transformer_.forward(ops, tokens, mask, embedded, positions);
+    const TwoWayTransformer::Output decoded = transformer_.forward(ops, tokens, mask, image, positions);
 
     const Tensor coarse = decoded.image.reshape({batch, height, width, c});
     const auto finer = [&](size_t i) { return fine.empty() ? Tensor() : fine[i].expand(0, batch); };

@@ -31,10 +31,12 @@ public:
     // The neck's two finer maps brought to the decoder's widths, once per image; empty without high resolution.
     std::vector<Tensor> project_high_resolution(Ops& ops, const std::vector<Tensor>& maps) const;
 
-    // image [1 or B, H, W, C] without the dense prompt; dense [1 or B, 1 or H*W, C]; positions [H*W, C];
+    // image [1 or B, H, W, C] without the dense prompt; dense [1 or B, 1 or H*W, C]; positions [H*W, C]
+    TwoWayTransformer::Image prepare(Ops& ops, const Tensor& image, const Tensor& dense, const Tensor& positions) const;
     // sparse [B, T, C], its mask u8 [B, T] or undefined; fine: from project_high_resolution
-    Output forward(Ops& ops, const Tensor& image, const Tensor& dense, const Tensor& positions, const Tensor& sparse,
-                   const Tensor& sparse_mask, const std::vector<Tensor>& fine) const;
+    Output forward(Ops& ops, const TwoWayTransformer::Image& image, int64_t height, int64_t width,
+                   const Tensor& positions, const Tensor& sparse, const Tensor& sparse_mask,
+                   const std::vector<Tensor>& fine) const;
 
     int candidates() const { return config_.multimask_outputs; }
 

@@ -25,14 +25,23 @@ TwoWayTransformer::TwoWayTransformer(const nn::LoadContext& context, const Scope
     final_norm_ = nn::LayerNorm(context, scope / "layer_norm_final_attn", c, kFinalNormEps);
 }
 
+TwoWayTransformer::Image TwoWayTransformer::prepare(Ops& ops, const Tensor& features, const Tensor& positions) const {
+    const Block& first = blocks_.front();
+    const Tensor placed = ops.add(features, positions);
+    return {features, placed, first.token_to_image.project_key(ops, placed),
+            first.token_to_image.project_value(ops, features), first.image_to_token.project_query(ops, placed)};
+}
+
 TwoWayTransformer::Output TwoWayTransformer::forward(Ops& ops, const Tensor& tokens, const Tensor& mask,
-                                                     const Tensor& image, const Tensor& positions) const {
+                                                     const Image& image, const Tensor& positions) const {
     const AttentionOptions masked{.key_mask = mask};
     Tensor queries = tokens;
-    Tensor keys = image;
+    Tensor keys = image.features;
+    Tensor placed = image.placed;
     for (size_t i = 0; i < blocks_.size(); ++i) {
         const Block& block = blocks_[i];
-        if (i == 0) {  // the first block has neither position nor residual in its self-attention
+        const bool first = i == 0;
+        if (first) {  // the first block has neither position nor residual in its self-attention
             queries = block.self_attention.forward(ops, queries, queries, queries, {}, masked);
         } else {
             const Tensor q = ops.add(queries, tokens);
@@ -40,16 +49,20 @@ TwoWayTransformer::Output TwoWayTransformer::forward(Ops& ops, const Tensor& tok
         }
         queries = block.norm1.forward(ops, queries);
 
-        const Tensor placed_keys = ops.add(keys, positions);
-        queries = block.token_to_image.forward(ops, ops.add(queries, tokens), placed_keys, keys, queries);
+        queries =
+            block.token_to_image.attend(ops, block.token_to_image.project_query(ops, ops.add(queries, tokens)),
+                                        first ? image.key : block.token_to_image.project_key(ops, placed),
+                                        first ? image.value : block.token_to_image.project_value(ops, keys), queries);
         queries = block.norm2.forward(ops, queries);
         queries = block.norm3.forward(ops, block.mlp.forward(ops, queries, queries));
 
-        keys = block.image_to_token.forward(ops, placed_keys, ops.add(queries, tokens), queries, keys, masked);
+        keys = block.image_to_token.attend(ops, first ? image.query : block.image_to_token.project_query(ops, placed),
+                                           block.image_to_token.project_key(ops, ops.add(queries, tokens)),
+                                           block.image_to_token.project_value(ops, queries), keys, masked);
         keys = block.norm4.forward(ops, keys);
+        placed = ops.add(keys, positions);
     }
-    const Tensor placed_keys = ops.add(keys, positions);
-    queries = final_attention_.forward(ops, ops.add(queries, tokens), placed_keys, keys, queries);
+    queries = final_attention_.forward(ops, ops.add(queries, tokens), placed, keys, queries);
     return {final_norm_.forward(ops, queries), keys};
 }
 

@@ -16,6 +16,12 @@ struct TwoWayConfig {
 // SAM's decoder transformer: tokens attend to the image and the image to the tokens, in turn.
 class TwoWayTransformer {
 public:
+    // An image as the first block meets it, whatever the tokens are.
+    struct Image {
+        Tensor features;           // [1 or B, H*W, C]
+        Tensor placed;             // with their positions
+        Tensor key, value, query;  // the first block's projections
+    };
     struct Output {
         Tensor tokens;  // [B, T, C]
         Tensor image;   // [B, H*W, C]
@@ -24,8 +30,10 @@ public:
     TwoWayTransformer() = default;
     TwoWayTransformer(const nn::LoadContext& context, const Scope& scope, const TwoWayConfig& config);
 
-    // tokens [B, T, C] with key mask u8 [B, T] or undefined; image [1 or B, H*W, C], positions [H*W, C]
-    Output forward(Ops& ops, const Tensor& tokens, const Tensor& mask, const Tensor& image,
+    // features [1 or B, H*W, C], positions [H*W, C]
+    Image prepare(Ops& ops, const Tensor& features, const Tensor& positions) const;
+    // tokens [B, T, C] with key mask u8 [B, T] or undefined
+    Output forward(Ops& ops, const Tensor& tokens, const Tensor& mask, const Image& image,
                    const Tensor& positions) const;
 
 private:

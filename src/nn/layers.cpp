@@ -104,14 +104,12 @@ Attention::Attention(const LoadContext& context, const Scope& scope, int64_t cha
     o_ = Linear(context, scope / options.out_name, inner, channels);
 }
 
-Tensor Attention::forward(Ops& ops, const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& residual,
-                          AttentionOptions options) const {
+Tensor Attention::attend(Ops& ops, const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& residual,
+                         AttentionOptions options) const {
     options.heads = heads_;
     const int64_t batch = std::max(query.dim(0), key.dim(0));
-    const Tensor q = expand_batch(q_.forward(ops, query), batch);
-    const Tensor k = expand_batch(k_.forward(ops, key), batch);
-    const Tensor v = expand_batch(v_.forward(ops, value), batch);
-    const Tensor attended = ops.attention(q, k, v, options);
+    const Tensor attended =
+        ops.attention(expand_batch(query, batch), expand_batch(key, batch), expand_batch(value, batch), options);
     return o_.forward(ops, attended, Activation::none, residual ? expand_batch(residual, batch) : residual);
 }
 

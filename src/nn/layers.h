@@ -130,7 +130,16 @@ public:
     // query, key and value [N, T, C] -> [N, Tq, C] + residual; heads are filled into the options here. A side with
     // N = 1 is projected once and shared by the whole batch.
     Tensor forward(Ops& ops, const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& residual = {},
-                   AttentionOptions options = {}) const;
+                   AttentionOptions options = {}) const {
+        return attend(ops, project_query(ops, query), project_key(ops, key), project_value(ops, value), residual,
+                      std::move(options));
+    }
+    // Its parts, for projections that serve several calls.
+    Tensor project_query(Ops& ops, const Tensor& x) const { return q_.forward(ops, x); }
+    Tensor project_key(Ops& ops, const Tensor& x) const { return k_.forward(ops, x); }
+    Tensor project_value(Ops& ops, const Tensor& x) const { return v_.forward(ops, x); }
+    Tensor attend(Ops& ops, const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& residual = {},
+                  AttentionOptions options = {}) const;
 
 private:
     Linear q_, k_, v_, o_;

@@ -3,6 +3,7 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <cstring>
 
 namespace sam3::cpu {
 
@@ -18,6 +19,9 @@ void CodedWeights::run_task(const GemmProduct& product, int64_t first_row, int64
                             int64_t last_panel, const CodedBlock& block, float* row_scratch) const {
     const OutputBlock output(product, first_row, rows);
     for (int64_t i = 0; i < rows; ++i) code_row(product.a->whole(first_row + i, depth(), row_scratch), block, i);
+    const int64_t missing = round_up(rows, simd::kGemmTileRows) - rows;  // of the last tile
+    std::memset(block.codes + rows * row_stride(), 0, static_cast<size_t>(missing * row_stride()));
+    std::fill_n(block.rows + rows, missing, simd::Int8Row{});
     for (int64_t panel = first_panel; panel < last_panel; ++panel) multiply_panel(block, rows, panel, output.output);
 }
 

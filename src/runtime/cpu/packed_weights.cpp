@@ -28,13 +28,12 @@ private:
 
 constexpr int64_t kWorthThreads = int64_t{1} << 18;  // weights; fewer are packed by one thread
 
-// Panels of codes, each of a whole depth: those of `code` bytes for every column and group of the padded depth.
+// Panels of codes, each of whole tiles and of the whole depth.
 class CodePanels {
 public:
     CodePanels(Device& device, int64_t columns, int64_t padded_depth, int64_t code_bytes, const simd::Table& table)
         : tile_columns_(tile_columns_of(table)), panel_bytes_(tile_columns_ * padded_depth * code_bytes) {
-        const int64_t padded = divide_up(columns, table.lanes) * table.lanes;
-        data_ = device.allocate(static_cast<size_t>(padded * padded_depth * code_bytes));
+        data_ = device.allocate(static_cast<size_t>(divide_up(columns, tile_columns_) * panel_bytes_));
     }
     void* panel(int64_t index) const { return static_cast<uint8_t*>(data_->data) + index * panel_bytes_; }
     int64_t tile_columns() const { return tile_columns_; }

@@ -41,7 +41,8 @@ struct GemmPanel {
 };
 
 // Products in fewer bits. A row of A and the weights of a column of B are coded before they meet; a panel of B holds
-// [depth / group][width][group] codes, the groups padded with zeros, and a row of A is one line of codes.
+// [depth / group][gemm_tile_columns()][group] codes, missing ones zero, and a row of A is one line of codes. Whole
+// tiles are multiplied: A has codes for rows rounded up to kGemmTileRows, and the superfluous results go nowhere.
 struct Int8Layout {
     int64_t group;     // codes of a column that lie side by side
     int64_t row_code;  // bytes of a code in a row of A

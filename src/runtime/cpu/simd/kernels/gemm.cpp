@@ -8,26 +8,48 @@ namespace sam3::simd::SAM3_SIMD_VARIANT {
 namespace {
 
 // to[Rows][kTileColumns] = a b + add, where add is like `to` or null.
-struct FloatTile {
-    template <int Rows, int Vectors>
-    static void multiply(const float* a, const float* b, int64_t depth, const float* add, float* to) {
-        constexpr int64_t kPrefetch = 8;  // rows of B ahead
-        Vec sum[Rows][Vectors];
-        SAM3_UNROLL(Rows, i, SAM3_UNROLL(Vectors, j, sum[i][j] = Vec{}));
+template <int Rows, int Vectors>
+void multiply_tile(const float* a, const float* b, int64_t depth, const float* add, float* to) {
+    constexpr int64_t kPrefetch = 8;  // rows of B ahead
+    Vec sum[Rows][Vectors];
+    SAM3_UNROLL(Rows, i, SAM3_UNROLL(Vectors, j, sum[i][j] = Vec{}));
 #pragma GCC unroll 4
-        for (int64_t k = 0; k < depth; ++k) {
-            Vec row[Vectors];
-            SAM3_UNROLL(Vectors, j, row[j] = load(b + j * kLanes);
-                        if (j * kLanes % 16 == 0) __builtin_prefetch(b + kPrefetch * Vectors * kLanes + j * kLanes));
-            b += Vectors * kLanes;
-            SAM3_UNROLL(Rows, i, const Vec element = broadcast(a[i * kGemmDepthStride + k]);
-                        SAM3_UNROLL(Vectors, j, sum[i][j] += element * row[j]));
-        }
-        if (add != nullptr)
-            SAM3_UNROLL(Rows, i, SAM3_UNROLL(Vectors, j, sum[i][j] += load(add + i * kTileColumns + j * kLanes)));
-        SAM3_UNROLL(Rows, i, SAM3_UNROLL(Vectors, j, store(to + i * kTileColumns + j * kLanes, sum[i][j])));
+    for (int64_t k = 0; k < depth; ++k) {
+        Vec row[Vectors];
+        SAM3_UNROLL(Vectors, j, row[j] = load(b + j * kLanes);
+                    if (j * kLanes % 16 == 0) __builtin_prefetch(b + kPrefetch * Vectors * kLanes + j * kLanes));
+        b += Vectors * kLanes;
+        SAM3_UNROLL(Rows, i, const Vec element = broadcast(a[i * kGemmDepthStride + k]);
+                    SAM3_UNROLL(Vectors, j, sum[i][j] += element * row[j]));
     }
-};
+    if (add != nullptr)
+        SAM3_UNROLL(Rows, i, SAM3_UNROLL(Vectors, j, sum[i][j] += load(add + i * kTileColumns + j * kLanes)));
+    SAM3_UNROLL(Rows, i, SAM3_UNROLL(Vectors, j, store(to + i * kTileColumns + j * kLanes, sum[i][j])));
+}
+
+using Multiply = void (*)(const float*, const float*, int64_t, const float*, float*);
+
+// Edges of a product have smaller tiles.
+template <int Vectors>
+Multiply multiply_for_rows(int64_t rows) {
+    static_assert(kTileRows == 6);
+    switch (rows) {
+        case 1: return multiply_tile<1, Vectors>;
+        case 2: return multiply_tile<2, Vectors>;
+        case 3: return multiply_tile<3, Vectors>;
+        case 4: return multiply_tile<4, Vectors>;
+        case 5: return multiply_tile<5, Vectors>;
+        default: return multiply_tile<6, Vectors>;
+    }
+}
+
+Multiply multiply_for(int64_t rows, int64_t vectors) {
+    if constexpr (kTileVectors == 4) {
+        if (vectors == 4) return multiply_for_rows<4>(rows);
+        if (vectors == 3) return multiply_for_rows<3>(rows);
+    }
+    return vectors == 2 ? multiply_for_rows<2>(rows) : multiply_for_rows<1>(rows);
+}
 
 void prefetch_sums(const float* sums, int64_t rows) {
     for (int64_t i = 0; i < rows * kTileColumns; i += 16) __builtin_prefetch(sums + i);
@@ -72,8 +94,8 @@ void gemm_panel(const GemmPanel& panel) {
         float* sums = panel.sums + row * kTileColumns;
         if (panel.last) prefetch_rows(*panel.output, columns, row, rows);
         if (!panel.first) prefetch_sums(sums, rows);
-        multiply_for<FloatTile>(rows, columns.vectors)(a, panel.b, panel.depth, panel.first ? nullptr : sums,
-                                                       panel.last ? tile : sums);
+        multiply_for(rows, columns.vectors)(a, panel.b, panel.depth, panel.first ? nullptr : sums,
+                                            panel.last ? tile : sums);
         if (panel.last) finish(*panel.output, columns, tile, row, rows);
     }
 }

@@ -12,30 +12,28 @@ constexpr int64_t kGroup = 2;
 
 int64_t groups_of(int64_t depth) { return (depth + kGroup - 1) / kGroup; }
 
-struct Bf16Tile {
-    template <int Rows, int Vectors>
-    static void multiply(const Bf16Panel& panel, int64_t row, float* tile) {
-        constexpr int64_t kStep = Vectors * kLanes * kGroup;
-        constexpr int64_t kPrefetch = 8;  // groups ahead
-        const uint16_t* a = panel.a + row * panel.a_stride;
-        const uint16_t* b = panel.b;
-        const int64_t stride = panel.a_stride;
-        const int64_t groups = groups_of(panel.depth);
-        Vec sum[Rows][Vectors];
-        SAM3_UNROLL(Rows, i, SAM3_UNROLL(Vectors, j, sum[i][j] = Vec{}));
+// tile[kTileRows][kTileColumns] = a b
+void multiply_tile(const Bf16Panel& panel, int64_t row, float* tile) {
+    constexpr int64_t kStep = kTileColumns * kGroup;
+    constexpr int64_t kPrefetch = 8;  // groups ahead
+    const uint16_t* a = panel.a + row * panel.a_stride;
+    const uint16_t* b = panel.b;
+    const int64_t stride = panel.a_stride;
+    const int64_t groups = groups_of(panel.depth);
+    Vec sum[kTileRows][kTileVectors];
+    SAM3_UNROLL(kTileRows, i, SAM3_UNROLL(kTileVectors, j, sum[i][j] = Vec{}));
 #pragma GCC unroll 4
-        for (int64_t g = 0; g < groups; ++g) {
-            IntVec columns[Vectors];
-            SAM3_UNROLL(Vectors, j, columns[j] = load_pairs(b + j * kLanes * kGroup);
-                        if (j * kLanes % 16 == 0) __builtin_prefetch(b + kPrefetch * kStep + j * kLanes * kGroup));
-            b += kStep;
-            SAM3_UNROLL(Rows, i, const IntVec pair = broadcast_pair(a + i * stride);
-                        SAM3_UNROLL(Vectors, j, sum[i][j] = add_pair_products(sum[i][j], pair, columns[j])));
-            a += kGroup;
-        }
-        SAM3_UNROLL(Rows, i, SAM3_UNROLL(Vectors, j, store(tile + i * kTileColumns + j * kLanes, sum[i][j])));
+    for (int64_t g = 0; g < groups; ++g) {
+        IntVec columns[kTileVectors];
+        SAM3_UNROLL(kTileVectors, j, columns[j] = load_pairs(b + j * kLanes * kGroup);
+                    if (j * kLanes % 16 == 0) __builtin_prefetch(b + kPrefetch * kStep + j * kLanes * kGroup));
+        b += kStep;
+        SAM3_UNROLL(kTileRows, i, const IntVec pair = broadcast_pair(a + i * stride);
+                    SAM3_UNROLL(kTileVectors, j, sum[i][j] = add_pair_products(sum[i][j], pair, columns[j])));
+        a += kGroup;
     }
-};
+    SAM3_UNROLL(kTileRows, i, SAM3_UNROLL(kTileVectors, j, store(tile + i * kTileColumns + j * kLanes, sum[i][j])));
+}
 
 }  // namespace
 
@@ -48,11 +46,10 @@ void bf16_code_row(uint16_t* codes, const float* x, int64_t depth) {
 }
 
 void bf16_pack(uint16_t* panel, const uint16_t* codes, int64_t stride, int64_t columns, int64_t depth) {
-    const int64_t width = (columns + kLanes - 1) / kLanes * kLanes;
-    for (int64_t c = 0; c < width; ++c) {
+    for (int64_t c = 0; c < kTileColumns; ++c) {
         uint16_t* to = panel + c * kGroup;
         for (int64_t k = 0; k < groups_of(depth) * kGroup; ++k)
-            to[k / kGroup * width * kGroup + k % kGroup] =
+            to[k / kGroup * kTileColumns * kGroup + k % kGroup] =
                 c < columns && k < depth ? codes[c * stride + k] : uint16_t{0};
     }
 }
@@ -64,7 +61,7 @@ void bf16_panel(const Bf16Panel& panel) {
     for (int64_t row = 0; row < panel.rows; row += kTileRows) {
         const int64_t rows = panel.rows - row < kTileRows ? panel.rows - row : kTileRows;
         prefetch_rows(*panel.output, columns, row, rows);
-        multiply_for<Bf16Tile>(rows, columns.vectors)(panel, row, tile);
+        multiply_tile(panel, row, tile);
         finish(*panel.output, columns, tile, row, rows);
     }
 }

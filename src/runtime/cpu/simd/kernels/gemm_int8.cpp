@@ -101,34 +101,31 @@ struct Dequantizer {
     }
 };
 
-// tile[Rows][kTileColumns] = the product of the coded numbers
-struct Int8Tile {
-    template <int Rows, int Vectors>
-    static void multiply(const Int8Panel& panel, int64_t row, const Dequantizer& dequantizer, float* tile) {
-        constexpr int64_t kStep = Vectors * kVectorBytes;
-        constexpr int64_t kPrefetch = 8;  // groups ahead
-        const uint8_t* a = panel.a + row * panel.a_stride;
-        const int8_t* b = panel.b;
-        const int64_t stride = panel.a_stride;
-        const int64_t groups = groups_of(panel.depth);
-        IntVec sum[Rows][Vectors];
-        SAM3_UNROLL(Rows, i, SAM3_UNROLL(Vectors, j, sum[i][j] = IntVec{}));
+// tile[kTileRows][kTileColumns] = the product of the coded numbers
+void multiply_tile(const Int8Panel& panel, int64_t row, const Dequantizer& dequantizer, float* tile) {
+    constexpr int64_t kStep = kTileVectors * kVectorBytes;
+    constexpr int64_t kPrefetch = 8;  // groups ahead
+    const uint8_t* a = panel.a + row * panel.a_stride;
+    const int8_t* b = panel.b;
+    const int64_t stride = panel.a_stride;
+    const int64_t groups = groups_of(panel.depth);
+    IntVec sum[kTileRows][kTileVectors];
+    SAM3_UNROLL(kTileRows, i, SAM3_UNROLL(kTileVectors, j, sum[i][j] = IntVec{}));
 #pragma GCC unroll 4
-        for (int64_t g = 0; g < groups; ++g) {
-            Columns16 columns[Vectors];
-            SAM3_UNROLL(Vectors, j, columns[j] = load_columns(b + j * kVectorBytes);
-                        if (j * kVectorBytes % 64 == 0) __builtin_prefetch(b + kPrefetch * kStep + j * kVectorBytes));
-            b += kStep;
-            SAM3_UNROLL(Rows, i, const IntVec group = broadcast_group(a + i * stride);
-                        SAM3_UNROLL(Vectors, j, sum[i][j] = add_products(sum[i][j], group, columns[j])));
-            a += kGroup * sizeof(RowCode);
-        }
-        SAM3_UNROLL(Rows, i, const Int8Row code = panel.row_codes[row + i];
-                    SAM3_UNROLL(Vectors, j, const IntVec exact = sum[i][j] - code.zero * dequantizer.sum[j];
-                                store(tile + i * kTileColumns + j * kLanes,
-                                      __builtin_convertvector(exact, Vec) * (dequantizer.scale[j] * code.scale))));
+    for (int64_t g = 0; g < groups; ++g) {
+        Columns16 columns[kTileVectors];
+        SAM3_UNROLL(kTileVectors, j, columns[j] = load_columns(b + j * kVectorBytes);
+                    if (j * kVectorBytes % 64 == 0) __builtin_prefetch(b + kPrefetch * kStep + j * kVectorBytes));
+        b += kStep;
+        SAM3_UNROLL(kTileRows, i, const IntVec group = broadcast_group(a + i * stride);
+                    SAM3_UNROLL(kTileVectors, j, sum[i][j] = add_products(sum[i][j], group, columns[j])));
+        a += kGroup * sizeof(RowCode);
     }
-};
+    SAM3_UNROLL(kTileRows, i, const Int8Row code = panel.row_codes[row + i];
+                SAM3_UNROLL(kTileVectors, j, const IntVec exact = sum[i][j] - code.zero * dequantizer.sum[j];
+                            store(tile + i * kTileColumns + j * kLanes,
+                                  __builtin_convertvector(exact, Vec) * (dequantizer.scale[j] * code.scale))));
+}
 
 // Adding 1.5 * 2^23 leaves the nearest whole number in the low bits of the float.
 constexpr float kRounder = 12582912.0F;
@@ -201,18 +198,18 @@ void int8_code_weights(int8_t* codes, float* scale, int32_t* sum, const float* w
 }
 
 void int8_pack(int8_t* panel, const int8_t* codes, int64_t stride, int64_t columns, int64_t depth) {
-    const int64_t width = (columns + kLanes - 1) / kLanes * kLanes;
+    constexpr int64_t kRow = kTileColumns * kGroup;  // of the panel, in bytes
     const int64_t whole = depth / kGroup;
-    for (int64_t c = 0; c < width; ++c) {
+    for (int64_t c = 0; c < kTileColumns; ++c) {
         int8_t* to = panel + c * kGroup;
         const int8_t* from = codes + c * stride;
         if (c >= columns) {
-            for (int64_t g = 0; g < groups_of(depth); ++g) __builtin_memset(to + g * width * kGroup, 0, kGroup);
+            for (int64_t g = 0; g < groups_of(depth); ++g) __builtin_memset(to + g * kRow, 0, kGroup);
             continue;
         }
-        for (int64_t g = 0; g < whole; ++g) __builtin_memcpy(to + g * width * kGroup, from + g * kGroup, kGroup);
+        for (int64_t g = 0; g < whole; ++g) __builtin_memcpy(to + g * kRow, from + g * kGroup, kGroup);
         for (int64_t k = whole * kGroup; k < groups_of(depth) * kGroup; ++k)
-            to[whole * width * kGroup + k - whole * kGroup] = k < depth ? from[k] : int8_t{0};
+            to[whole * kRow + k - whole * kGroup] = k < depth ? from[k] : int8_t{0};
     }
 }
 
@@ -224,7 +221,7 @@ void int8_panel(const Int8Panel& panel) {
     for (int64_t row = 0; row < panel.rows; row += kTileRows) {
         const int64_t rows = panel.rows - row < kTileRows ? panel.rows - row : kTileRows;
         prefetch_rows(*panel.output, columns, row, rows);
-        multiply_for<Int8Tile>(rows, columns.vectors)(panel, row, dequantizer, tile);
+        multiply_tile(panel, row, dequantizer, tile);
         finish(*panel.output, columns, tile, row, rows);
     }
 }

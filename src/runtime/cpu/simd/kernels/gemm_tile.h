@@ -12,29 +12,6 @@ constexpr int kTileVectors = kRegisters == 32 ? 4 : 2;
 constexpr int kTileRows = static_cast<int>(kGemmTileRows);
 constexpr int64_t kTileColumns = static_cast<int64_t>(kTileVectors) * kLanes;
 
-// Kernel::multiply<Rows, Vectors> for a tile of this size; edges of a product have smaller ones.
-template <typename Kernel, int Vectors>
-SAM3_INLINE auto* multiply_for_rows(int64_t rows) {
-    static_assert(kTileRows == 6);
-    switch (rows) {
-        case 1: return Kernel::template multiply<1, Vectors>;
-        case 2: return Kernel::template multiply<2, Vectors>;
-        case 3: return Kernel::template multiply<3, Vectors>;
-        case 4: return Kernel::template multiply<4, Vectors>;
-        case 5: return Kernel::template multiply<5, Vectors>;
-        default: return Kernel::template multiply<6, Vectors>;
-    }
-}
-
-template <typename Kernel>
-SAM3_INLINE auto* multiply_for(int64_t rows, int64_t vectors) {
-    if constexpr (kTileVectors == 4) {
-        if (vectors == 4) return multiply_for_rows<Kernel, 4>(rows);
-        if (vectors == 3) return multiply_for_rows<Kernel, 3>(rows);
-    }
-    return vectors == 2 ? multiply_for_rows<Kernel, 2>(rows) : multiply_for_rows<Kernel, 1>(rows);
-}
-
 // Where a panel's vectors land in a row of the output.
 struct Columns {
     int64_t first;    // column of the panel in the whole of B
