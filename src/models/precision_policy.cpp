@@ -15,12 +15,8 @@ namespace {
 constexpr std::string_view kLargeParts[] = {
     "vision_encoder.backbone.layers.",  // SAM 3
     "vision_encoder.layers.",           // SAM 1
-    "text_model.encoder.layers.",
-    "detr_encoder.layers.",
-    "detr_decoder.layers.",
-    "memory_attention.layers.",
-    "fpn_layers.",
-    "pixel_decoder.conv_layers.",
+    "text_model.encoder.layers.",      "detr_encoder.layers.", "detr_decoder.layers.",
+    "memory_attention.layers.",        "fpn_layers.",          "pixel_decoder.conv_layers.",
 };
 
 }  // namespace

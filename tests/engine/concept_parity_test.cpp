@@ -57,6 +57,10 @@ int64_t different_pixels(const Mask& mask, const uint8_t* packed) {
 }
 
 // Compares results with the golden's rows, which are in the order of handing out.
+// As in tracker_parity_test.cpp: a memory that is rounded to bf16 the other way moves later scores, here and in the
+// reference; where the reference's variations flipped none, its noise says nothing. AVX2 flips one in `occlusion`.
+constexpr float kLeastNoise = 1.6e-4F;
+
 class Comparison {
 public:
     explicit Comparison(const Case& video)
@@ -66,7 +70,7 @@ public:
           tracker_scores_(video.golden().tensor("tracker_scores")),
           boxes_(video.golden().tensor("boxes")),
           masks_(video.golden().bytes("masks")),
-          tracker_tolerance_(std::max(1e-4F, 2 * static_cast<float>(video.golden().number("noise")))) {}
+          tracker_tolerance_(1e-4F + 4 * std::max(kLeastNoise, static_cast<float>(video.golden().number("noise")))) {}
 
     void check(const VideoFrameResult& result) {
         SCOPED_TRACE("frame " + std::to_string(result.frame));
