@@ -10,7 +10,8 @@ namespace sam3::simd::SAM3_SIMD_VARIANT {
 SAM3_INLINE UintVec to_bf16(Vec v) {
     const UintVec u = reinterpret_cast<UintVec>(v);
     const UintVec nearest = (u + 0x7FFF + (u >> 16 & 1)) >> 16;
-    return v == v ? nearest : (u >> 16 | 0x40);
+    constexpr int32_t kInfinity = 0x7F800000;
+    return bits(abs(v)) > kInfinity ? (u >> 16 | 0x40) : nearest;
 }
 
 SAM3_INLINE void store_bf16(uint16_t* to, Vec v) {
