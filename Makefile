@@ -45,7 +45,8 @@ asan:  ## the tests under address and undefined-behaviour sanitizers
 	@scripts/install-deps
 	cmake --preset asan $(LAUNCHER)
 	cmake --build build-asan -j $(JOBS)
-	ctest --test-dir build-asan --output-on-failure -j $(TEST_JOBS) -LE slow
+	# Figures of quality take minutes each here, and cli.eval runs the same code.
+	ctest --test-dir build-asan --output-on-failure -j $(TEST_JOBS) -LE slow -E '^cli\.quality'
 
 fuzz:  ## every fuzzer for SECONDS=10
 	@scripts/install-deps --fuzz
