@@ -23,7 +23,7 @@ demo:  ## build, then segment example pictures with the model in the box
 	@scripts/demo
 
 test:  ## everything that must hold: warnings are errors, all tests
-	@scripts/install-deps
+	@scripts/install-deps --test
 	cmake --preset ci $(LAUNCHER)
 	cmake --build build -j $(JOBS)
 	ctest --test-dir build --output-on-failure -j $(TEST_JOBS)
@@ -42,7 +42,7 @@ format:  ## rewrite the C++ files with clang-format
 	clang-format -i $(CPP_FILES)
 
 asan:  ## the tests under address and undefined-behaviour sanitizers
-	@scripts/install-deps
+	@scripts/install-deps --test
 	cmake --preset asan $(LAUNCHER)
 	cmake --build build-asan -j $(JOBS)
 	# Figures of quality take minutes each here, and cli.eval runs the same code.
