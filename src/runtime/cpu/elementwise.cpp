@@ -97,10 +97,10 @@ struct Div {
 };
 // The second operand is returned when a comparison fails, so a NaN in it survives; one in the first is kept by hand.
 struct Min {
-    static float apply(float a, float b) { return (a < b) | (a != a) ? a : b; }
+    static float apply(float a, float b) { return ((a < b) | (a != a)) ? a : b; }
 };
 struct Max {
-    static float apply(float a, float b) { return (a > b) | (a != a) ? a : b; }
+    static float apply(float a, float b) { return ((a > b) | (a != a)) ? a : b; }
 };
 
 struct Row {

@@ -8,7 +8,7 @@ namespace {
 // A NaN wins, as in PyTorch.
 void take_larger(const float* x, float* out, int64_t n) {
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) out[i] = (x[i] > out[i]) | (x[i] != x[i]) ? x[i] : out[i];
+    for (int64_t i = 0; i < n; ++i) out[i] = ((x[i] > out[i]) | (x[i] != x[i])) ? x[i] : out[i];
 }
 
 }  // namespace
