@@ -103,6 +103,7 @@ nlohmann::ordered_json json_of(const BenchTimes::Seconds& times) {
 void print_json(const Options& options, const Report& report) {
     nlohmann::ordered_json json = {{"model", options.model.path},
                                    {"task", options.job.task},
+                                   {"precision", options.model.precision},
                                    {"threads", options.model.threads},
                                    {"runs", options.job.runs}};
     if (options.job.task == "video") json["objects"] = options.job.objects;

@@ -19,7 +19,8 @@ void ModelOptions::add_to(CLI::App& command, bool required) {
         ->check(CLI::Range(1, 8192));
     command
         .add_option("--precision", precision,
-                    "How large products are computed: f32, bf16 or int8 (about 3 times as fast; docs/performance.md)")
+                    "How large products are computed: f32, bf16 or int8: fewer bits are faster and need less memory "
+                    "(docs/performance.md)")
         ->check(CLI::IsMember({"f32", "bf16", "int8"}))
         ->capture_default_str();
     command.add_option("--threads", threads, "CPU threads")->check(CLI::Range(1, 1024))->capture_default_str();
