@@ -46,7 +46,7 @@ std::string tensor_name(int id, int64_t frame, const char* what) {
 void ObjectTracker::save(SessionWriter& writer, Ops& ops) const {
     // Whether there is one; a tensor that is not there is not written.
     const auto put = [&](int id, int64_t frame, const char* what, const Tensor& tensor) {
-        if (tensor) writer.put(tensor_name(id, frame, what), tensor.device() ? ops.download(tensor) : tensor);
+        if (tensor) writer.put(tensor_name(id, frame, what), tensor.device() ? ops.download_raw(tensor) : tensor);
         return tensor.defined();
     };
     Json objects = Json::array();

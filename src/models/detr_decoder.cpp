@@ -27,6 +27,8 @@ nn::Linear edges_layer(const nn::LoadContext& context) {
     return nn::Linear(context, Tensor::wrap_host(kWeights, {4, 4}, DType::f32), Tensor());
 }
 
+constexpr auto kStream = nn::LayerNorm::Result::stream;
+
 Tensor coordinate_table(int64_t size) {
     Tensor table = Tensor::host({1, 1, size, 1});
     for (int64_t i = 0; i < size; ++i) table.data<float>()[i] = static_cast<float>(i) / static_cast<float>(size);
@@ -65,10 +67,10 @@ DetrDecoder::DetrDecoder(const nn::LoadContext& context, const Scope& scope, con
         layers_.push_back({nn::Attention(context, layer / "self_attn", c, config.heads),
                            nn::Attention(context, layer / "text_cross_attn", c, config.heads),
                            nn::Attention(context, layer / "vision_cross_attn", c, config.heads),
-                           nn::LayerNorm(context, layer / "self_attn_layer_norm", c, nn::kNormEps),
-                           nn::LayerNorm(context, layer / "text_cross_attn_layer_norm", c, nn::kNormEps),
-                           nn::LayerNorm(context, layer / "vision_cross_attn_layer_norm", c, nn::kNormEps),
-                           nn::LayerNorm(context, layer / "mlp_layer_norm", c, nn::kNormEps),
+                           nn::LayerNorm(context, layer / "self_attn_layer_norm", c, nn::kNormEps, kStream),
+                           nn::LayerNorm(context, layer / "text_cross_attn_layer_norm", c, nn::kNormEps, kStream),
+                           nn::LayerNorm(context, layer / "vision_cross_attn_layer_norm", c, nn::kNormEps, kStream),
+                           nn::LayerNorm(context, layer / "mlp_layer_norm", c, nn::kNormEps, kStream),
                            nn::Mlp(context, layer / "mlp", c, config.mlp_size, config.activation)});
     }
 }

@@ -17,7 +17,7 @@ FusionEncoder::FusionEncoder(const nn::LoadContext& context, const Scope& scope,
 
 Tensor FusionEncoder::forward(Ops& ops, const Tensor& features, const Tensor& positions,
                               const PromptTokens& prompt) const {
-    Tensor x = features;
+    Tensor x = ops.cast(features, DType::f32);  // what the layers add up
     for (size_t i = 0; i < layers_.size(); ++i) {
         const Layer& layer = layers_[i];
         Tensor h = layer.norm1.forward(ops, x);

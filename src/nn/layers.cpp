@@ -29,10 +29,11 @@ Linear::Linear(const LoadContext& context, const std::vector<Scope>& scopes, int
     packed_ = context.device.pack_linear(source, context.precision_of(scopes.front()));
 }
 
-LayerNorm::LayerNorm(const LoadContext& context, const Scope& scope, int64_t channels, float eps)
+LayerNorm::LayerNorm(const LoadContext& context, const Scope& scope, int64_t channels, float eps, Result result)
     : gamma_(to_device(context, scope.tensor("weight", {channels}))),
       beta_(to_device(context, scope.tensor("bias", {channels}))),
-      eps_(eps) {}
+      eps_(eps),
+      type_(result == Result::stream ? DType::f32 : context.device.storage_type(context.precision_of(scope))) {}
 
 GroupNorm::GroupNorm(const LoadContext& context, const Scope& scope, int groups, int64_t channels, float eps)
     : gamma_(to_device(context, scope.tensor("weight", {channels}))),

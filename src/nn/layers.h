@@ -30,17 +30,22 @@ private:
     std::shared_ptr<const PackedLinear> packed_;
 };
 
+// Results are kept in the device's storage type, as input of the layer behind; those that are a residual stream
+// themselves (post-norm networks) stay f32.
 class LayerNorm {
 public:
+    enum class Result { input, stream };
     LayerNorm() = default;
-    LayerNorm(const LoadContext& context, const Scope& scope, int64_t channels, float eps);
+    LayerNorm(const LoadContext& context, const Scope& scope, int64_t channels, float eps,
+              Result result = Result::input);
     Tensor forward(Ops& ops, const Tensor& x, Activation activation = Activation::none) const {
-        return ops.layer_norm(x, gamma_, beta_, eps_, activation);
+        return ops.layer_norm(x, gamma_, beta_, eps_, activation, type_);
     }
 
 private:
     Tensor gamma_, beta_;
     float eps_ = 0;
+    DType type_ = DType::f32;
 };
 
 class GroupNorm {

@@ -29,6 +29,11 @@ struct Conv2dSource {
     int stride = 1, padding = 0, groups = 1;
 };
 
+// What a device keeps of the stages of one Ops.
+struct StageCache {
+    virtual ~StageCache() = default;
+};
+
 // Where tensors live and operators run. Thread-safe: several sessions share one device.
 class Device {
 public:
@@ -37,6 +42,11 @@ public:
     virtual std::string name() const = 0;
     virtual bool is_host() const = 0;  // tensor memory can be read by the CPU directly
     virtual const KernelTable& kernels() const = 0;
+    // What tensors between the layers of a large part are kept in.
+    virtual DType storage_type(Precision precision) const {
+        (void)precision;
+        return DType::f32;
+    }
 
     virtual std::shared_ptr<Buffer> allocate(size_t bytes) = 0;  // pooled, 64-byte aligned, not cleared
     virtual MemoryStats memory() const = 0;
@@ -50,10 +60,12 @@ public:
     virtual std::shared_ptr<const PackedLinear> pack_linear(const LinearSource& source, Precision precision) = 0;
     virtual std::shared_ptr<const PackedConv2d> pack_conv2d(const Conv2dSource& source, Precision precision) = 0;
 
-    // Runs the body of a stage. A device that can capture work replays it for a known key and equal shapes.
+    // Runs the body of a stage. A device that can capture work replays it for a known key and equal shapes; what it
+    // keeps for that lives in `cache`, which is empty at first.
     using StageBody = std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs)>;
-    virtual std::vector<Tensor> run_stage(const std::string& key, const std::vector<Tensor>& inputs,
-                                          const StageBody& body) {
+    virtual std::vector<Tensor> run_stage(std::unique_ptr<StageCache>& cache, const std::string& key,
+                                          const std::vector<Tensor>& inputs, const StageBody& body) {
+        (void)cache;
         (void)key;
         return body(inputs);
     }

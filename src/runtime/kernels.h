@@ -8,13 +8,9 @@
 
 // What a device implements: one function per operator, in a table. Arguments arrive checked by Ops: shapes agree,
 // types are as stated, outputs are allocated and dense unless said otherwise. Inputs may be strided views
-// (last dimension contiguous). Tensors are f32 unless said otherwise; a device may accept more.
+// (last dimension contiguous). Tensors are f32 unless said otherwise. A device whose storage_type() is a half type gets
+// those too: results have the type of the weights' layer, of the residual or of the input (Ops decides, ops.cpp).
 namespace sam3 {
-
-struct ExecContext {
-    Device& device;
-    int threads = 1;
-};
 
 enum class Activation { none, relu, gelu, gelu_tanh, sigmoid, silu };
 enum class Unary { relu, gelu, sigmoid, tanh, silu, exp, log, sqrt, sin, cos, abs, neg, inverse_sigmoid, signed_log2 };
@@ -26,16 +22,24 @@ const char* name_of(Precision precision);  // "f32"
 // Fails naming those that there are.
 Precision precision_named(const std::string& name);
 
+struct ExecContext {
+    Device& device;
+    int threads = 1;
+    Precision precision = Precision::f32;  // of products of f32 tensors, at least; sums are f32
+};
+
 // Weights in the form that the device multiplies fastest; made once at load by Device::pack_*.
 struct PackedLinear {
     int64_t in_features = 0;
     int64_t out_features = 0;
+    DType out_type = DType::f32;  // of results, unless a residual says otherwise
     virtual ~PackedLinear() = default;
 };
 struct PackedConv2d {
     int64_t in_channels = 0;
     int64_t out_channels = 0;
     int kernel_h = 1, kernel_w = 1, stride = 1, padding = 0, groups = 1;
+    DType out_type = DType::f32;
     virtual ~PackedConv2d() = default;
 };
 
@@ -58,14 +62,13 @@ struct AttentionArgs {  // out = softmax(scale * q k^T + bias, masked) v, per he
                         // with window: [N, H, W, heads*D], H and W multiples of window
     int heads;
     float scale;
-    int window;                            // 0: global; otherwise tokens attend inside window x window tiles only
-    bool causal;                           // query t sees keys <= t
-    Tensor key_mask;                       // u8 [N, Tk], 0 = ignored key; or undefined
-    Tensor bias;                           // [N, heads, Tq, Tk]; or undefined; N may be expanded
-    Tensor bias_rows;                      // with bias_cols: keys form a grid [Kh, Kw] (Tk = Kh*Kw) and
-    Tensor bias_cols;                      //   bias(q, kh, kw) = bias_rows[n, h, q, kh] + bias_cols[n, h, q, kw]
-    Tensor out;                            // like q, with Dv for D
-    Precision precision = Precision::f32;  // of the products, at least; scores and sums are f32
+    int window;        // 0: global; otherwise tokens attend inside window x window tiles only
+    bool causal;       // query t sees keys <= t
+    Tensor key_mask;   // u8 [N, Tk], 0 = ignored key; or undefined
+    Tensor bias;       // [N, heads, Tq, Tk]; or undefined; N may be expanded
+    Tensor bias_rows;  // with bias_cols: keys form a grid [Kh, Kw] (Tk = Kh*Kw) and
+    Tensor bias_cols;  //   bias(q, kh, kw) = bias_rows[n, h, q, kh] + bias_cols[n, h, q, kw]
+    Tensor out;        // like q, with Dv for D
 };
 struct RopeArgs {  // rotates pairs (2i, 2i+1) of every head, in place
     Tensor x;      // [N, T, heads*D]; with window: [N, H, W, heads*D]
@@ -73,7 +76,7 @@ struct RopeArgs {  // rotates pairs (2i, 2i+1) of every head, in place
     int heads;
     int window;
 };
-struct LayerNormArgs {   // over the last dimension
+struct LayerNormArgs {   // over the last dimension; out may have another type than x
     Tensor x;            // [rows, C]
     Tensor gamma, beta;  // [C]
     float eps;

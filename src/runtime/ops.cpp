@@ -45,9 +45,13 @@ Shape with_last(Shape shape, int64_t last) {
     return shape;
 }
 
+DType result_type(DType layer, const Tensor& residual) { return residual ? residual.dtype() : layer; }
+
+DType wider(DType a, DType b) { return a == b ? a : DType::f32; }
+
 }  // namespace
 
-Ops::Ops(Device& device, int threads) : device_(device), context_{device, std::max(1, threads)} {}
+Ops::Ops(Device& device, int threads) : device_(device), context_{device, std::max(1, threads), Precision::f32} {}
 
 template <typename Args>
 void Ops::run(const char* name, void (*kernel)(const ExecContext&, const Args&), const Args& args, const Tensor& out,
@@ -81,6 +85,11 @@ Tensor Ops::upload(const Tensor& host) {
 }
 
 Tensor Ops::download(const Tensor& tensor) {
+    const bool half = tensor.dtype() == DType::bf16 || tensor.dtype() == DType::f16;
+    return download_raw(half ? cast(tensor, DType::f32) : tensor);
+}
+
+Tensor Ops::download_raw(const Tensor& tensor) {
     const Tensor dense = contiguous(tensor);
     Tensor out = Tensor::host(dense.shape(), dense.dtype());
     device_.copy_to_host(out.raw(), dense.raw(), static_cast<size_t>(dense.numel()) * size_of(dense.dtype()));
@@ -96,7 +105,7 @@ Tensor Ops::matrix(const Tensor& x) {
 Tensor Ops::linear(const Tensor& x, const PackedLinear& weights, Activation activation, const Tensor& residual) {
     require(x.dim(-1) == weights.in_features, "linear",
             str("the input ", to_string(x.shape()), " must end in ", weights.in_features));
-    Tensor out = empty(with_last(x.shape(), weights.out_features));
+    Tensor out = empty(with_last(x.shape(), weights.out_features), result_type(weights.out_type, residual));
     if (residual)
         require(residual.shape() == out.shape(), "linear", "residual and result differ: " + shapes(residual, out));
     if (out.numel() == 0) return out;
@@ -175,8 +184,7 @@ Tensor Ops::attention(const Tensor& q, const Tensor& k, const Tensor& v, const A
                        options.bias,
                        options.bias_rows,
                        options.bias_cols,
-                       empty(with_last(q.shape(), v.dim(-1))),
-                       precision_};
+                       empty(with_last(q.shape(), v.dim(-1)), q.dtype())};
     if (args.out.numel() == 0) return args.out;
     require(keys > 0, "attention", "there are no keys");
     const double flops = 2.0 * static_cast<double>(batch * queries) * static_cast<double>(keys) *
@@ -203,10 +211,11 @@ void Ops::rope_2d_(const Tensor& x, const Tensor& table, int heads, int window) 
         3.0 * static_cast<double>(x.numel()));
 }
 
-Tensor Ops::layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, float eps, Activation activation) {
+Tensor Ops::layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, float eps, Activation activation,
+                       DType type) {
     require(gamma.shape() == Shape({x.dim(-1)}) && beta.shape() == gamma.shape(), "layer_norm",
             "weights do not fit the input: " + shapes(gamma, x));
-    Tensor out = empty(x.shape());
+    Tensor out = empty(x.shape(), type);
     if (out.numel() == 0) return out;
     run("layer_norm", device_.kernels().layer_norm, LayerNormArgs{matrix(x), gamma, beta, eps, activation, matrix(out)},
         out, 8.0 * static_cast<double>(x.numel()));
@@ -219,7 +228,7 @@ Tensor Ops::group_norm(const Tensor& x, int groups, const Tensor& gamma, const T
                 beta.shape() == gamma.shape(),
             "group_norm",
             str(groups, " groups and weights ", to_string(gamma.shape()), " do not fit ", to_string(x.shape())));
-    Tensor out = empty(x.shape());
+    Tensor out = empty(x.shape(), x.dtype());
     if (out.numel() == 0) return out;
     run("group_norm", device_.kernels().group_norm,
         GroupNormArgs{contiguous(x), gamma, beta, groups, eps, activation, out}, out,
@@ -228,7 +237,7 @@ Tensor Ops::group_norm(const Tensor& x, int groups, const Tensor& gamma, const T
 }
 
 Tensor Ops::softmax(const Tensor& x) {
-    Tensor out = empty(x.shape());
+    Tensor out = empty(x.shape(), x.dtype());
     if (out.numel() == 0) return out;
     run("softmax", device_.kernels().softmax, SoftmaxArgs{matrix(x), matrix(out)}, out,
         5.0 * static_cast<double>(x.numel()));
@@ -242,7 +251,7 @@ Tensor Ops::conv2d(const Tensor& x, const PackedConv2d& weights, Activation acti
     const int64_t width = (x.dim(2) + 2 * weights.padding - weights.kernel_w) / weights.stride + 1;
     require(x.dim(1) + 2 * weights.padding >= weights.kernel_h && x.dim(2) + 2 * weights.padding >= weights.kernel_w,
             "conv2d", str("the input ", to_string(x.shape()), " is smaller than the kernel"));
-    Tensor out = empty({x.dim(0), height, width, weights.out_channels});
+    Tensor out = empty({x.dim(0), height, width, weights.out_channels}, result_type(weights.out_type, residual));
     if (residual)
         require(residual.shape() == out.shape(), "conv2d", "residual and result differ: " + shapes(residual, out));
     if (out.numel() == 0) return out;
@@ -257,7 +266,8 @@ Tensor Ops::conv_transpose_2x2(const Tensor& x, const PackedLinear& weights, Act
                                const Tensor& residual) {
     require(x.rank() == 4 && x.dim(3) == weights.in_features && weights.out_features % 4 == 0, "conv_transpose_2x2",
             str("the input ", to_string(x.shape()), " must be [N, H, W, ", weights.in_features, "]"));
-    Tensor out = empty({x.dim(0), 2 * x.dim(1), 2 * x.dim(2), weights.out_features / 4});
+    Tensor out = empty({x.dim(0), 2 * x.dim(1), 2 * x.dim(2), weights.out_features / 4},
+                       result_type(weights.out_type, residual));
     if (residual)
         require(residual.shape() == out.shape(), "conv_transpose_2x2",
                 "residual and result differ: " + shapes(residual, out));
@@ -272,7 +282,7 @@ Tensor Ops::conv_transpose_2x2(const Tensor& x, const PackedLinear& weights, Act
 Tensor Ops::resize(const Tensor& x, int64_t height, int64_t width, Interpolation mode, bool antialias) {
     require(x.rank() == 4 && height > 0 && width > 0 && x.dim(1) > 0 && x.dim(2) > 0, "resize",
             str("cannot resize ", to_string(x.shape()), " to ", height, " x ", width));
-    Tensor out = empty({x.dim(0), height, width, x.dim(3)});
+    Tensor out = empty({x.dim(0), height, width, x.dim(3)}, x.dtype());
     if (out.numel() == 0) return out;
     run("resize", device_.kernels().resize, ResizeArgs{contiguous(x), mode, antialias, out}, out,
         8.0 * static_cast<double>(out.numel()));
@@ -283,7 +293,7 @@ Tensor Ops::roi_align(const Tensor& x, const Tensor& boxes, int64_t height, int6
                       int sampling_ratio, bool aligned) {
     require(x.rank() == 4 && boxes.rank() == 2 && boxes.dim(1) == 5, "roi_align",
             "needs [N, H, W, C] and [K, 5], got " + shapes(x, boxes));
-    Tensor out = empty({boxes.dim(0), height, width, x.dim(3)});
+    Tensor out = empty({boxes.dim(0), height, width, x.dim(3)}, x.dtype());
     if (out.numel() == 0) return out;
     run("roi_align", device_.kernels().roi_align,
         RoiAlignArgs{contiguous(x), contiguous(boxes), spatial_scale, sampling_ratio, aligned, out}, out,
@@ -294,7 +304,7 @@ Tensor Ops::roi_align(const Tensor& x, const Tensor& boxes, int64_t height, int6
 Tensor Ops::grid_sample(const Tensor& x, const Tensor& grid) {
     require(x.rank() == 4 && grid.rank() == 3 && grid.dim(0) == x.dim(0) && grid.dim(2) == 2, "grid_sample",
             "needs [N, H, W, C] and [N, K, 2], got " + shapes(x, grid));
-    Tensor out = empty({x.dim(0), grid.dim(1), x.dim(3)});
+    Tensor out = empty({x.dim(0), grid.dim(1), x.dim(3)}, x.dtype());
     if (out.numel() == 0) return out;
     run("grid_sample", device_.kernels().grid_sample, GridSampleArgs{contiguous(x), contiguous(grid), out}, out,
         8.0 * static_cast<double>(out.numel()));
@@ -304,7 +314,8 @@ Tensor Ops::grid_sample(const Tensor& x, const Tensor& grid) {
 Tensor Ops::max_pool(const Tensor& x, int kernel, int stride) {
     require(x.rank() == 4 && kernel > 0 && stride > 0 && x.dim(1) >= kernel && x.dim(2) >= kernel, "max_pool",
             str("a ", kernel, " x ", kernel, " window does not fit ", to_string(x.shape())));
-    Tensor out = empty({x.dim(0), (x.dim(1) - kernel) / stride + 1, (x.dim(2) - kernel) / stride + 1, x.dim(3)});
+    Tensor out =
+        empty({x.dim(0), (x.dim(1) - kernel) / stride + 1, (x.dim(2) - kernel) / stride + 1, x.dim(3)}, x.dtype());
     if (out.numel() == 0) return out;
     run("max_pool", device_.kernels().max_pool, MaxPoolArgs{contiguous(x), kernel, stride, out}, out,
         static_cast<double>(out.numel()) * kernel * kernel);
@@ -316,7 +327,7 @@ constexpr float kNoLimit = std::numeric_limits<float>::infinity();
 }
 
 Tensor Ops::unary(const Tensor& x, Unary function) {
-    Tensor out = empty(x.shape());
+    Tensor out = empty(x.shape(), x.dtype());
     if (out.numel() == 0) return out;
     run("unary", device_.kernels().unary, UnaryArgs{x, function, true, 1, 0, -kNoLimit, kNoLimit, out}, out,
         static_cast<double>(x.numel()));
@@ -324,7 +335,7 @@ Tensor Ops::unary(const Tensor& x, Unary function) {
 }
 
 Tensor Ops::affine(const Tensor& x, float scale, float shift) {
-    Tensor out = empty(x.shape());
+    Tensor out = empty(x.shape(), x.dtype());
     if (out.numel() == 0) return out;
     run("affine", device_.kernels().unary, UnaryArgs{x, Unary::relu, false, scale, shift, -kNoLimit, kNoLimit, out},
         out, 2.0 * static_cast<double>(x.numel()));
@@ -332,7 +343,7 @@ Tensor Ops::affine(const Tensor& x, float scale, float shift) {
 }
 
 Tensor Ops::clamp(const Tensor& x, float low, float high) {
-    Tensor out = empty(x.shape());
+    Tensor out = empty(x.shape(), x.dtype());
     if (out.numel() == 0) return out;
     run("clamp", device_.kernels().unary, UnaryArgs{x, Unary::relu, false, 1, 0, low, high, out}, out,
         static_cast<double>(x.numel()));
@@ -341,7 +352,7 @@ Tensor Ops::clamp(const Tensor& x, float low, float high) {
 
 Tensor Ops::binary(const Tensor& a, const Tensor& b, Binary function) {
     const Shape shape = broadcast(a.shape(), b.shape());
-    Tensor out = empty(shape);
+    Tensor out = empty(shape, wider(a.dtype(), b.dtype()));
     if (out.numel() == 0) return out;
     run("binary", device_.kernels().binary, BinaryArgs{broadcast_to(a, shape), broadcast_to(b, shape), function, out},
         out, static_cast<double>(out.numel()));
@@ -398,14 +409,15 @@ Tensor Ops::concat(const std::vector<Tensor>& parts, int dim) {
     Shape shape = parts[0].shape();
     if (dim < 0) dim += shape.rank();
     shape[dim] = 0;
+    DType type = parts[0].dtype();
     for (const Tensor& part : parts) {
-        require(part.rank() == shape.rank() && part.dtype() == parts[0].dtype(), "concat",
-                "parts differ in rank or type: " + shapes(parts[0], part));
+        require(part.rank() == shape.rank(), "concat", "parts differ in rank: " + shapes(parts[0], part));
+        type = wider(type, part.dtype());
         for (int i = 0; i < shape.rank(); ++i)
             require(i == dim || part.dim(i) == shape[i], "concat", "shapes differ: " + shapes(parts[0], part));
         shape[dim] += part.dim(dim);
     }
-    Tensor out = empty(shape, parts[0].dtype());
+    Tensor out = empty(shape, type);
     int64_t start = 0;
     for (const Tensor& part : parts) {
         copy_(out.slice(dim, start, part.dim(dim)), part);
@@ -427,7 +439,7 @@ Tensor Ops::embedding(const Tensor& table, const Tensor& ids) {
     require(table.rank() == 2 && ids.dtype() == DType::i32, "embedding", "needs [V, C] and i32 ids");
     Shape shape = ids.shape();
     shape.push_back(table.dim(1));
-    Tensor out = empty(shape);
+    Tensor out = empty(shape, table.dtype());
     if (out.numel() == 0) return out;
     run("embedding", device_.kernels().embedding, EmbeddingArgs{table, contiguous(ids).reshape({-1}), matrix(out)}, out,
         0);
@@ -437,7 +449,7 @@ Tensor Ops::embedding(const Tensor& table, const Tensor& ids) {
 Tensor Ops::gather_rows(const Tensor& x, const Tensor& ids) {
     require(x.rank() == 3 && ids.rank() == 2 && ids.dtype() == DType::i32 && ids.dim(0) == x.dim(0), "gather_rows",
             "needs [N, T, C] and i32 [N, K], got " + shapes(x, ids));
-    Tensor out = empty({x.dim(0), ids.dim(1), x.dim(2)});
+    Tensor out = empty({x.dim(0), ids.dim(1), x.dim(2)}, x.dtype());
     if (out.numel() == 0) return out;
     run("gather_rows", device_.kernels().gather_rows, GatherRowsArgs{x, contiguous(ids), out}, out, 0);
     return out;
@@ -467,7 +479,7 @@ Tensor Ops::sine_embed(const Tensor& x, int dim, float temperature, float scale)
 
 std::vector<Tensor> Ops::stage(const std::string& name, const std::vector<Tensor>& inputs,
                                const Device::StageBody& body) {
-    if (profiler_ == nullptr) return trace_ ? body(inputs) : device_.run_stage(name, inputs, body);
+    if (profiler_ == nullptr) return trace_ ? body(inputs) : device_.run_stage(stages_, name, inputs, body);
     device_.synchronize();
     const auto start = std::chrono::steady_clock::now();
     std::vector<Tensor> outputs = body(inputs);  // uncaptured, so that each operator is seen

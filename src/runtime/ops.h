@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <limits>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,16 +25,17 @@ struct AttentionOptions {
 
 // The operators that networks are written with. Checks shapes, allocates results, measures, and calls the device.
 // A wrong shape is a bug in a model file or in the program: it throws Error with both shapes.
-// One per session; not thread-safe. Results are new tensors unless the name ends in an underscore.
+// One per session; not thread-safe. Results are new tensors unless the name ends in an underscore. Their type: that of
+// the residual, else of the layer for linear layers and convolutions; the wider one of two inputs; else the input's.
 class Ops {
 public:
     Ops(Device& device, int threads);
 
     Device& device() const { return device_; }
     int threads() const { return context_.threads; }
-    // Of attention; linear layers and convolutions have theirs from when their weights were packed. Devices use the
-    // nearest better one that they are fast in.
-    void set_precision(Precision precision) { precision_ = precision; }
+    // Of products of f32 tensors, above all attention's; linear layers and convolutions have theirs from when their
+    // weights were packed. Devices use the nearest better one that they are fast in.
+    void set_precision(Precision precision) { context_.precision = precision; }
     void set_profiler(Profiler* profiler) { profiler_ = profiler; }
     Profiler* profiler() const { return profiler_; }
     // Receives named intermediates (`--dump`, parity tests); the names are documented in docs/parity.md.
@@ -46,8 +48,9 @@ public:
 
     Tensor empty(const Shape& shape, DType type = DType::f32);
     Tensor full(const Shape& shape, float value, DType type = DType::f32);
-    Tensor upload(const Tensor& host);      // host memory -> device, dense
-    Tensor download(const Tensor& tensor);  // device -> host memory, dense
+    Tensor upload(const Tensor& host);          // host memory -> device, dense
+    Tensor download(const Tensor& tensor);      // device -> host memory, dense; half types become f32
+    Tensor download_raw(const Tensor& tensor);  // the same with the type as it is
 
     Tensor linear(const Tensor& x, const PackedLinear& weights, Activation activation = Activation::none,
                   const Tensor& residual = {});
@@ -55,7 +58,7 @@ public:
     Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options);
     void rope_2d_(const Tensor& x, const Tensor& table, int heads, int window = 0);
     Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, float eps,
-                      Activation activation = Activation::none);
+                      Activation activation = Activation::none, DType type = DType::f32);
     Tensor group_norm(const Tensor& x, int groups, const Tensor& gamma, const Tensor& beta, float eps,
                       Activation activation = Activation::none);
     Tensor softmax(const Tensor& x);
@@ -101,7 +104,7 @@ private:
 
     Device& device_;
     ExecContext context_;
-    Precision precision_ = Precision::f32;
+    std::unique_ptr<StageCache> stages_;
     Profiler* profiler_ = nullptr;
     TraceSink trace_;
 };

@@ -46,7 +46,7 @@ const simd::Table& table_for(Precision precision) {
     return precision == Precision::f32 || table.bf16_attention == nullptr ? table : *table.bf16_attention;
 }
 
-AttentionPlan make_plan(const AttentionArgs& args, int threads) {
+AttentionPlan make_plan(const AttentionArgs& args, const ExecContext& context) {
     const int64_t w = args.window;
     AttentionPlan plan{args,
                        w > 0 ? w * w : args.q.dim(1),
@@ -58,14 +58,14 @@ AttentionPlan make_plan(const AttentionArgs& args, int threads) {
                        0,
                        simd::kQueryBlock,
                        0,
-                       table_for(args.precision),
+                       table_for(context.precision),
                        {},
                        0,
                        args.bias_cols ? args.bias_cols.dim(3) : 0};
     plan.units = args.q.dim(0) * plan.windows_y * plan.windows_x * args.heads;
     const auto count_blocks = [&] { return (plan.queries + plan.block_rows - 1) / plan.block_rows; };
     // Multiples of 24, so that a query meets the same kernel, bit for bit, in a block of any size.
-    while (plan.block_rows > 24 && plan.units * count_blocks() < 4 * threads) plan.block_rows /= 2;
+    while (plan.block_rows > 24 && plan.units * count_blocks() < 4 * context.threads) plan.block_rows /= 2;
     plan.blocks = count_blocks();
     plan.table.attention_sizes(&plan.sizes, plan.keys, plan.head_size, plan.value_size, plan.grid_width);
     if (args.key_mask) plan.limits_size = (plan.keys + 15) / 16 * 16;
@@ -139,7 +139,7 @@ int useful_threads(const AttentionPlan& plan, int threads) {
 
 // Groups of heads: first all threads pack the group's keys and values, then they share its blocks of queries.
 void attention(const ExecContext& context, const AttentionArgs& args) {
-    const AttentionPlan plan = make_plan(args, context.threads);
+    const AttentionPlan plan = make_plan(args, context);
     const int threads = useful_threads(plan, context.threads);
     const int64_t enough_blocks = (8 * threads + plan.blocks - 1) / plan.blocks;
     const int64_t group = std::clamp<int64_t>(std::max(kGroupFloats / plan.unit_size(), enough_blocks), 1, plan.units);

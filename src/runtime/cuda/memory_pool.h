@@ -1,0 +1,52 @@
+#pragma once
+
+#include "runtime/device.h"
+
+#include <cstddef>
+#include <map>
+#include <mutex>
+#include <set>
+#include <utility>
+
+namespace sam3::cuda {
+
+// Memory of one GPU, taken from the driver in large pieces and reused. A block may be handed out again as soon as it
+// comes back, because all work runs in one stream: whoever gets it next comes later. Best fit; split on use, joined
+// with free neighbours of the same piece. Thread-safe.
+class MemoryPool {
+public:
+    static constexpr size_t kAlignment = 256;
+
+    explicit MemoryPool(int gpu) : gpu_(gpu) {}
+    MemoryPool(const MemoryPool&) = delete;
+    MemoryPool& operator=(const MemoryPool&) = delete;
+    ~MemoryPool();
+
+    void* allocate(size_t bytes);  // fails with the need and what is free
+    void release(void* data);
+    void trim();
+
+    MemoryStats stats() const;
+    void reset_peak();
+
+private:
+    struct Block {
+        size_t bytes;
+        bool free;
+        char* piece;  // where its piece begins
+    };
+    using Blocks = std::map<char*, Block>;
+
+    void grow(size_t bytes);
+    void free_pieces();
+    void insert_free(Blocks::iterator block);
+
+    int gpu_;
+    mutable std::mutex mutex_;
+    Blocks blocks_;  // all, by address
+    std::set<std::pair<size_t, char*>> free_;
+    std::map<char*, size_t> pieces_;
+    MemoryStats stats_;
+};
+
+}  // namespace sam3::cuda
