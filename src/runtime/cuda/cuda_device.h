@@ -49,6 +49,8 @@ public:
     int multiprocessors() const { return multiprocessors_; }
 
 private:
+    void capture(void* graph, const std::vector<Tensor>& inputs, const StageBody& body);
+
     int gpu_;
     int multiprocessors_ = 1;
     std::string name_;

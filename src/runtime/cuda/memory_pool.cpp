@@ -103,6 +103,7 @@ void MemoryPool::release(void* data) {
 
 // Pieces of which nothing is in use go back to the driver, which waits for the work that still reads them.
 void MemoryPool::free_pieces() {
+    if (!returns_) return;
     for (auto piece = pieces_.begin(); piece != pieces_.end();) {
         const auto block = blocks_.find(piece->first);
         if (!block->second.free || block->second.bytes != piece->second) {

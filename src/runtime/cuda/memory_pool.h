@@ -17,7 +17,9 @@ class MemoryPool {
 public:
     static constexpr size_t kAlignment = 256;
 
-    explicit MemoryPool(int gpu) : gpu_(gpu) {}
+    enum class Pieces { returned, kept };  // whether unused ones may go back to the driver
+
+    explicit MemoryPool(int gpu, Pieces pieces = Pieces::returned) : gpu_(gpu), returns_(pieces == Pieces::returned) {}
     MemoryPool(const MemoryPool&) = delete;
     MemoryPool& operator=(const MemoryPool&) = delete;
     ~MemoryPool();
@@ -42,6 +44,7 @@ private:
     void insert_free(Blocks::iterator block);
 
     int gpu_;
+    bool returns_;
     mutable std::mutex mutex_;
     Blocks blocks_;  // all, by address
     std::set<std::pair<size_t, char*>> free_;

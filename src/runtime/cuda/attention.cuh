@@ -1,0 +1,77 @@
+#pragma once
+
+#include "runtime/cuda/elements.cuh"
+#include "runtime/cuda/kernels.h"
+
+// What the attention kernels share: where the tokens of a head are, and what is added to a score.
+namespace sam3::cuda {
+
+// Tokens of a tensor [N, T, heads*D], or of the windows of [N, H, W, heads*D]. A unit is one window of one image.
+struct TokenMap {
+    int64_t batch = 0;   // from image to image
+    int64_t outer = 0;   // from row to row of a window
+    int64_t inner = 0;   // from token to token
+    int head = 0;        // from head to head
+    int window = 0;      // 0: no windows
+    unsigned magic = 0;  // ceil(2^32 / window): division by multiplication, right below 2^16 tokens
+    int across = 1, units = 1;
+
+    __device__ int64_t origin(int unit, int h) const {
+        const int n = unit / units;
+        const int in_image = unit - n * units;
+        const int wy = in_image / across;
+        const int wx = in_image - wy * across;
+        return n * batch + static_cast<int64_t>(h) * head +
+               (window > 0 ? wy * window * outer + wx * window * inner : 0);
+    }
+    __device__ int64_t token(int t) const {
+        if (window == 0) return t * inner;
+        const int row = static_cast<int>(__umulhi(static_cast<unsigned>(t), magic));
+        return row * outer + (t - row * window) * inner;
+    }
+};
+
+// Whatever changes a score; null where absent.
+struct ScoreTerms {
+    const uint8_t* key_mask = nullptr;
+    int64_t mask_batch = 0;
+    const float* bias = nullptr;
+    int64_t bias_batch = 0, bias_head = 0, bias_query = 0;
+    const float* rows = nullptr;
+    const float* cols = nullptr;
+    int64_t rows_batch = 0, rows_head = 0, rows_query = 0;
+    int64_t cols_batch = 0, cols_head = 0, cols_query = 0;
+    int grid_width = 1;
+    bool causal = false;
+
+    bool any_bias() const { return bias != nullptr || rows != nullptr; }
+    bool any_mask() const { return key_mask != nullptr || causal; }
+
+    // n: image; what is added to the scaled score of query q and key k.
+    __device__ float added(int n, int head, int q, int k) const {
+        float sum = 0;
+        if (bias != nullptr) sum += bias[n * bias_batch + head * bias_head + q * bias_query + k];
+        if (rows != nullptr)
+            sum += rows[n * rows_batch + head * rows_head + q * rows_query + k / grid_width] +
+                   cols[n * cols_batch + head * cols_head + q * cols_query + k % grid_width];
+        return sum;
+    }
+    __device__ bool hidden(int n, int q, int k) const {
+        return (causal && k > q) || (key_mask != nullptr && key_mask[n * mask_batch + k] == 0);
+    }
+};
+
+struct AttentionShape {
+    int queries = 0, keys = 0, heads = 0, units = 0, per_image = 1;
+    int head_size = 0, value_size = 0;
+    float scale = 1;
+};
+
+TokenMap token_map(const Tensor& x, int heads, int window);
+
+// attention_mma.cu: bf16 on tensor cores; head sizes that are a multiple of 8, up to 256, the same for values.
+bool mma_takes(const AttentionShape& shape, const Tensor& q, const Tensor& k, const Tensor& v);
+void attention_mma(const ExecContext& context, const AttentionArgs& args, const AttentionShape& shape,
+                   const ScoreTerms& terms, const Tensor& q, const Tensor& k, const Tensor& v);
+
+}  // namespace sam3::cuda

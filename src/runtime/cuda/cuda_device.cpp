@@ -1,0 +1,90 @@
+#include "runtime/cuda/cuda_device.h"
+
+#include "runtime/cuda/gemm.h"
+#include "runtime/cuda/kernels.h"
+
+#include <utility>
+
+namespace sam3::cuda {
+
+namespace {
+
+struct PooledBuffer : Buffer {
+    PooledBuffer(Device* owner, std::shared_ptr<MemoryPool> from, size_t size) : pool(std::move(from)) {
+        device = owner;
+        data = pool->allocate(size);
+        bytes = size;
+    }
+    ~PooledBuffer() override { pool->release(data); }
+
+    std::shared_ptr<MemoryPool> pool;
+};
+
+}  // namespace
+
+CudaDevice::CudaDevice(int gpu) : gpu_(gpu) {
+    check(cudaSetDevice(gpu), "choosing the GPU");
+    cudaDeviceProp properties{};
+    check(cudaGetDeviceProperties(&properties, gpu), "asking for the GPU's properties");
+    constexpr int kOldestGeneration = 8;  // Ampere: bf16 tensor cores and asynchronous copies
+    if (properties.major < kOldestGeneration)
+        fail("the GPU ", properties.name, " has compute capability ", properties.major, ".", properties.minor,
+             ": 8.0 or newer is needed (Ampere, 2020): use --device cpu");
+    name_ = str("cuda:", gpu, " (", properties.name, ")");
+    multiprocessors_ = properties.multiProcessorCount;
+    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
+    pool_ = std::make_shared<MemoryPool>(gpu);
+    graphs_ = std::make_shared<MemoryPool>(gpu, MemoryPool::Pieces::kept);
+    gemms_ = std::make_unique<GemmPlans>(*pool_);
+#define SAM3_KERNEL(name, Args) kernels_.name = &cuda::name;
+    SAM3_FOR_EACH_KERNEL(SAM3_KERNEL)
+#undef SAM3_KERNEL
+}
+
+CudaDevice::~CudaDevice() {
+    cudaSetDevice(gpu_);
+    cudaStreamSynchronize(stream_);
+    cudaStreamDestroy(stream_);
+}
+
+std::unique_lock<std::recursive_mutex> CudaDevice::lock() {
+    std::unique_lock<std::recursive_mutex> held(mutex_);
+    check(cudaSetDevice(gpu_), "choosing the GPU");
+    return held;
+}
+
+std::shared_ptr<Buffer> CudaDevice::allocate(size_t bytes) {
+    const std::lock_guard held(mutex_);
+    return std::make_shared<PooledBuffer>(this, capturing_ ? graphs_ : pool_, bytes);
+}
+
+MemoryStats CudaDevice::memory() const {
+    MemoryStats stats = pool_->stats();
+    const MemoryStats captured = graphs_->stats();
+    stats.reserved += captured.reserved;
+    stats.in_use += captured.reserved;
+    stats.peak += captured.reserved;
+    return stats;
+}
+
+void CudaDevice::copy_from_host(void* destination, const void* source, size_t bytes) {
+    if (bytes == 0) return;
+    const auto held = lock();
+    if (capturing_) fail("a stage copies from host memory: it cannot be captured");
+    check(cudaMemcpyAsync(destination, source, bytes, cudaMemcpyHostToDevice, stream_), "copying to the GPU");
+}
+
+void CudaDevice::copy_to_host(void* destination, const void* source, size_t bytes) {
+    if (bytes == 0) return;
+    const auto held = lock();
+    if (capturing_) fail("a stage copies to host memory: it cannot be captured");
+    check(cudaMemcpyAsync(destination, source, bytes, cudaMemcpyDeviceToHost, stream_), "copying from the GPU");
+    check(cudaStreamSynchronize(stream_), "waiting for the GPU");
+}
+
+void CudaDevice::synchronize() {
+    const auto held = lock();
+    if (!capturing_) check(cudaStreamSynchronize(stream_), "waiting for the GPU");
+}
+
+}  // namespace sam3::cuda

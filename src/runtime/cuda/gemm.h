@@ -1,0 +1,58 @@
+#pragma once
+
+#include "runtime/cuda/cuda_device.h"
+#include "runtime/kernels.h"
+
+#include <cublasLt.h>
+
+#include <map>
+#include <memory>
+#include <vector>
+
+namespace sam3::cuda {
+
+// Row-major out[m, n] = alpha * x[m, k] * w + bias[n] + residual, once for each of `batch` matrices.
+// Type of x and w alike: f32 or bf16; residual and bias have the type of out.
+struct Gemm {
+    int64_t m = 0, n = 0, k = 0;
+    DType in_type = DType::f32, out_type = DType::f32;
+    bool rows_of_w = true;  // w is [n, k], as weights are; otherwise [k, n]
+    bool relu = false;
+    bool fast = false;  // f32: products may be rounded to TF32's 10 bits
+    float alpha = 1;
+    int64_t x_stride = 0, w_stride = 0, out_stride = 0, residual_stride = 0;
+    int64_t batch = 1, x_batch = 0, w_batch = 0, out_batch = 0;
+    const void* x = nullptr;
+    const void* w = nullptr;
+    const void* bias = nullptr;
+    const void* residual = nullptr;
+    void* out = nullptr;
+};
+
+// cuBLASLt's products. Each new shape is tried with several algorithms once; the fastest is kept.
+class GemmPlans {
+public:
+    explicit GemmPlans(MemoryPool& pool);
+    GemmPlans(const GemmPlans&) = delete;
+    GemmPlans& operator=(const GemmPlans&) = delete;
+    ~GemmPlans();
+
+    void run(const Gemm& gemm, cudaStream_t stream, bool capturing);
+
+private:
+    struct Plan;
+    Plan& plan_for(const Gemm& gemm);
+    void tune(Plan& plan, const Gemm& gemm, cudaStream_t stream);
+    cublasStatus_t multiply(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm, const Gemm& gemm,
+                            cudaStream_t stream);
+
+    MemoryPool& pool_;
+    cublasLtHandle_t handle_ = nullptr;
+    void* workspace_ = nullptr;
+    std::map<std::vector<int64_t>, std::unique_ptr<Plan>> plans_;
+};
+
+// The product in the device's stream.
+void run_gemm(const ExecContext& context, const Gemm& gemm);
+
+}  // namespace sam3::cuda

@@ -1,0 +1,146 @@
+#include "runtime/cuda/elements.cuh"
+#include "runtime/cuda/gemm.h"
+#include "runtime/cuda/weights.h"
+
+namespace sam3::cuda {
+
+namespace {
+
+template <typename T, bool kVector>
+__global__ void finish_kernel(T* out, int64_t out_stride, const T* residual, int64_t residual_stride, int64_t rows,
+                              int columns, Activation activation) {
+    constexpr int kEach = kVector ? 4 : 1;
+    const int across = columns / kEach;
+    const int64_t item = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (item >= rows * across) return;
+    const int64_t row = item / across;
+    const int column = static_cast<int>(item - row * across) * kEach;
+    T* const p = out + row * out_stride + column;
+    const T* const q = residual == nullptr ? nullptr : residual + row * residual_stride + column;
+    if constexpr (kVector) {
+        float4 v = load4(p);
+        v = {activate(v.x, activation), activate(v.y, activation), activate(v.z, activation),
+             activate(v.w, activation)};
+        if (q != nullptr) {
+            const float4 r = load4(q);
+            v = {v.x + r.x, v.y + r.y, v.z + r.z, v.w + r.w};
+        }
+        store4(p, v);
+    } else {
+        const float v = activate(to_float(*p), activation);
+        *p = from_float<T>(q == nullptr ? v : v + to_float(*q));
+    }
+}
+
+bool by_fours(const Tensor& x) {
+    return !x || (x.dim(-1) % 4 == 0 && x.row_stride() % 4 == 0 &&
+                  reinterpret_cast<uintptr_t>(x.raw()) % (4 * size_of(x.dtype())) == 0);
+}
+
+}  // namespace
+
+void finish_rows(const ExecContext& context, const Tensor& out, Activation activation, const Tensor& residual) {
+    if (activation == Activation::none && !residual) return;
+    launch(context, "linear", [&](cudaStream_t stream) {
+        for_float_type(out.dtype(), [&](auto type) {
+            using T = typename decltype(type)::type;
+            const bool fours = by_fours(out) && by_fours(residual);
+            const int64_t items = out.numel() / (fours ? 4 : 1);
+            constexpr int kThreads = 256;
+            const auto grid = static_cast<unsigned>(blocks_for(items, kThreads));
+            const T* more = residual ? residual.data<T>() : nullptr;
+            const int64_t more_stride = residual ? residual.row_stride() : 0;
+            const auto columns = static_cast<int>(out.dim(-1));
+            if (fours)
+                finish_kernel<T, true><<<grid, kThreads, 0, stream>>>(out.data<T>(), out.row_stride(), more,
+                                                                      more_stride, out.rows(), columns, activation);
+            else
+                finish_kernel<T, false><<<grid, kThreads, 0, stream>>>(out.data<T>(), out.row_stride(), more,
+                                                                       more_stride, out.rows(), columns, activation);
+        });
+    });
+}
+
+void multiply_rows(const ExecContext& context, const Tensor& x, const CudaLinear& weights, bool relu,
+                   const Tensor& residual, const Tensor& out) {
+    const Tensor input = as_type(context, x, weights.weight.dtype());
+    Gemm gemm;
+    gemm.m = input.dim(0);
+    gemm.n = weights.out_features;
+    gemm.k = weights.in_features;
+    gemm.in_type = input.dtype();
+    gemm.out_type = out.dtype();
+    gemm.relu = relu;
+    gemm.fast = context.precision != Precision::f32;
+    gemm.x = input.raw();
+    gemm.x_stride = input.dim(0) == 1 ? gemm.k : input.row_stride();
+    gemm.w = weights.weight.raw();
+    gemm.w_stride = gemm.k;
+    gemm.bias = weights.bias_for(out.dtype());
+    gemm.out = out.raw();
+    gemm.out_stride = out.dim(0) == 1 ? gemm.n : out.row_stride();
+    if (residual) {
+        gemm.residual = residual.raw();
+        gemm.residual_stride = residual.dim(0) == 1 ? gemm.n : residual.row_stride();
+    }
+    run_gemm(context, gemm);
+}
+
+void linear(const ExecContext& context, const LinearArgs& args) {
+    const auto& weights = static_cast<const CudaLinear&>(*args.weights);
+    const bool plain = args.activation == Activation::none;
+    // The library adds the residual before an activation; ours comes after it. Rows of stride 0 it does not know.
+    const bool add_inside = plain && args.residual && (args.residual.dim(0) == 1 || args.residual.row_stride() > 0);
+    const bool relu = args.activation == Activation::relu;
+    multiply_rows(context, args.x, weights, relu, add_inside ? args.residual : Tensor(), args.out);
+    finish_rows(context, args.out, relu ? Activation::none : args.activation, add_inside ? Tensor() : args.residual);
+}
+
+Tensor upload_rows(CudaDevice& device, const std::vector<Tensor>& parts, DType type) {
+    int64_t rows = 0;
+    for (const Tensor& part : parts) rows += part.dim(0);
+    const ExecContext context{device, 1, Precision::f32};
+    const int64_t columns = parts.front().numel() / parts.front().dim(0);
+    Tensor whole = new_tensor(context, {rows, columns}, DType::f32);
+    int64_t at = 0;
+    for (const Tensor& part : parts) {
+        device.copy_from_host(whole.slice(0, at, part.dim(0)).raw(), part.raw(),
+                              static_cast<size_t>(part.numel()) * sizeof(float));
+        at += part.dim(0);
+    }
+    return as_type(context, whole, type);
+}
+
+namespace {
+
+std::vector<Tensor> biases_of(const LinearSource& source) {
+    bool any = false;
+    std::vector<Tensor> parts;
+    for (size_t i = 0; i < source.weights.size(); ++i) {
+        const Tensor given = i < source.biases.size() ? source.biases[i] : Tensor();
+        any = any || given;
+        const int64_t rows = source.weights[i].dim(0);
+        Tensor part = Tensor::host({rows, 1});
+        for (int64_t r = 0; r < rows; ++r) part.data<float>()[r] = given ? given.data<float>()[r] : 0.0F;
+        parts.push_back(part);
+    }
+    return any ? parts : std::vector<Tensor>();
+}
+
+}  // namespace
+
+std::shared_ptr<const PackedLinear> CudaDevice::pack_linear(const LinearSource& source, Precision precision) {
+    const auto held = lock();
+    auto packed = std::make_shared<CudaLinear>();
+    packed->out_type = storage_type(precision);
+    packed->weight = upload_rows(*this, source.weights, packed->out_type);
+    packed->out_features = packed->weight.dim(0);
+    packed->in_features = packed->weight.dim(1);
+    if (const std::vector<Tensor> biases = biases_of(source); !biases.empty()) {
+        packed->bias = upload_rows(*this, biases, DType::f32);
+        packed->bias_bf16 = upload_rows(*this, biases, DType::bf16);
+    }
+    return packed;
+}
+
+}  // namespace sam3::cuda
