@@ -439,7 +439,7 @@ Tensor Ops::embedding(const Tensor& table, const Tensor& ids) {
     require(table.rank() == 2 && ids.dtype() == DType::i32, "embedding", "needs [V, C] and i32 ids");
     Shape shape = ids.shape();
     shape.push_back(table.dim(1));
-    Tensor out = empty(shape, table.dtype());
+    Tensor out = empty(shape);
     if (out.numel() == 0) return out;
     run("embedding", device_.kernels().embedding, EmbeddingArgs{table, contiguous(ids).reshape({-1}), matrix(out)}, out,
         0);
