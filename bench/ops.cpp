@@ -3,9 +3,11 @@
 //   bench-ops                                       all shapes, 1 thread and all cores
 //   bench-ops --benchmark_filter='linear.*threads:2'
 //   bench-ops --benchmark_format=json
+//   SAM3_BENCH_DEVICE=cuda bench-ops --benchmark_filter=bf16     on a GPU
 //
 // GFLOP/s counts two operations per multiply-add, as the profiler does.
 #include "runtime/ops.h"
+#include "runtime/gpu.h"
 #include "util/error.h"
 
 #include <benchmark/benchmark.h>
@@ -23,17 +25,27 @@
 namespace sam3 {
 namespace {
 
-Device& cpu() {
-    static const std::shared_ptr<Device> device = make_cpu_device();
-    return *device;
+bool on_gpu() {
+    const char* const wanted = std::getenv("SAM3_BENCH_DEVICE");
+    return wanted != nullptr && std::string(wanted) == "cuda";
 }
 
-Tensor random_tensor(const Shape& shape) {
+Device& device() {
+    static const std::shared_ptr<Device> chosen = on_gpu() ? make_cuda_device(0) : make_cpu_device();
+    return *chosen;
+}
+
+Tensor random_weights(const Shape& shape) {
     static std::mt19937 generator(1);
     std::uniform_real_distribution<float> uniform(-1.0F, 1.0F);
-    Tensor tensor = Ops(cpu(), 1).empty(shape);
+    Tensor tensor = Tensor::host(shape);
     std::generate_n(tensor.data<float>(), tensor.numel(), [&] { return uniform(generator); });
     return tensor;
+}
+
+Tensor random_tensor(const Shape& shape, Precision precision = Precision::f32) {
+    Ops ops(device(), 1);
+    return ops.cast(ops.upload(random_weights(shape)), device().storage_type(precision));
 }
 
 using Body = std::function<void(Ops&)>;
@@ -42,15 +54,24 @@ using Body = std::function<void(Ops&)>;
 void add(const std::string& name, double flops, const std::function<Body()>& prepare) {
     auto run = [flops, prepare](benchmark::State& state) {
         const Body body = prepare();
-        Ops ops(cpu(), static_cast<int>(state.range(0)));
+        Ops ops(device(), static_cast<int>(state.range(0)));
         body(ops);  // the first call fills the memory pool and the caches
-        for (auto _ : state) body(ops);
-        state.counters["GFLOP/s"] =
-            benchmark::Counter(flops * 1e-9 * static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
+        device().synchronize();
+        const int repeats = on_gpu() ? 50 : 1;  // so that the wait for the GPU does not count
+        for (auto _ : state) {
+            for (int i = 0; i < repeats; ++i) body(ops);
+            device().synchronize();
+        }
+        const auto runs = static_cast<double>(state.iterations() * repeats);
+        state.counters["GFLOP/s"] = benchmark::Counter(flops * 1e-9 * runs, benchmark::Counter::kIsRate);
+        if (on_gpu())
+            state.counters["us"] =
+                benchmark::Counter(runs * 1e-6, benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
     };
     auto* registered = benchmark::RegisterBenchmark(name.c_str(), run);
     registered->ArgName("threads")->UseRealTime()->Unit(benchmark::kMillisecond)->Arg(1);
-    if (std::thread::hardware_concurrency() > 1) registered->Arg(static_cast<int>(std::thread::hardware_concurrency()));
+    if (!on_gpu() && std::thread::hardware_concurrency() > 1)
+        registered->Arg(static_cast<int>(std::thread::hardware_concurrency()));
 }
 
 double count(int64_t a, int64_t b, int64_t c) {
@@ -67,8 +88,8 @@ void add_linear(int64_t rows, int64_t out, int64_t in, Activation activation, bo
     if (residual) name += "+residual";
     add(name, 2 * count(rows, out, in), [=] {
         const std::shared_ptr<const PackedLinear> weights =
-            cpu().pack_linear({{random_tensor({out, in})}, {random_tensor({out})}}, precision);
-        const Tensor x = random_tensor({rows, in});
+            device().pack_linear({{random_weights({out, in})}, {random_weights({out})}}, precision);
+        const Tensor x = random_tensor({rows, in}, precision);
         const Tensor added = residual ? random_tensor({rows, out}) : Tensor();
         return Body([=](Ops& ops) { ops.linear(x, *weights, activation, added); });
     });
@@ -94,9 +115,9 @@ void add_attention(int64_t queries, int64_t keys, int heads, int64_t head_size, 
         const int64_t side = 72;  // a window needs a map; global attention a list
         const Shape q_shape = window > 0 ? Shape{1, side, queries / side, channels} : Shape{1, queries, channels};
         const Shape k_shape = window > 0 ? q_shape : Shape{1, keys, channels};
-        const Tensor q = random_tensor(q_shape);
-        const Tensor k = random_tensor(k_shape);
-        const Tensor v = random_tensor(k_shape);
+        const Tensor q = random_tensor(q_shape, precision);
+        const Tensor k = random_tensor(k_shape, precision);
+        const Tensor v = random_tensor(k_shape, precision);
         AttentionOptions options;
         options.heads = heads;
         options.window = window;
@@ -112,40 +133,44 @@ struct Conv {
     int kernel, stride, padding, groups;
 };
 
-void add_conv(const std::string& name, const Conv& c) {
+void add_conv(std::string name, const Conv& c, Precision precision = Precision::f32) {
+    if (precision != Precision::f32) name += " bf16";
     const int64_t out_size = (c.size + 2 * c.padding - c.kernel) / c.stride + 1;
     const double flops = 2 * count(out_size * out_size, c.out, c.in / c.groups * c.kernel * c.kernel);
     add(name_of("conv " + name, {c.size, c.size, c.in, c.out}), flops, [=] {
-        const Tensor weight = random_tensor({c.out, c.in / c.groups, c.kernel, c.kernel});
+        const Tensor weight = random_weights({c.out, c.in / c.groups, c.kernel, c.kernel});
         const std::shared_ptr<const PackedConv2d> packed =
-            cpu().pack_conv2d({weight, random_tensor({c.out}), c.stride, c.padding, c.groups}, Precision::f32);
-        const Tensor x = random_tensor({1, c.size, c.size, c.in});
+            device().pack_conv2d({weight, random_weights({c.out}), c.stride, c.padding, c.groups}, precision);
+        const Tensor x = random_tensor({1, c.size, c.size, c.in}, precision);
         return Body([=](Ops& ops) { ops.conv2d(x, *packed); });
     });
 }
 
-void add_conv_transpose(int64_t size, int64_t in, int64_t out) {
-    add(name_of("conv_transpose 2x2", {size, size, in, out}), 2 * count(size * size, in, 4 * out), [=] {
+void add_conv_transpose(int64_t size, int64_t in, int64_t out, Precision precision = Precision::f32) {
+    const std::string name = precision == Precision::f32 ? "conv_transpose 2x2" : "conv_transpose 2x2 bf16";
+    add(name_of(name, {size, size, in, out}), 2 * count(size * size, in, 4 * out), [=] {
         const std::shared_ptr<const PackedLinear> packed =
-            cpu().pack_linear({{random_tensor({4 * out, in})}, {random_tensor({4 * out})}}, Precision::f32);
-        const Tensor x = random_tensor({1, size, size, in});
+            device().pack_linear({{random_weights({4 * out, in})}, {random_weights({4 * out})}}, precision);
+        const Tensor x = random_tensor({1, size, size, in}, precision);
         return Body([=](Ops& ops) { ops.conv_transpose_2x2(x, *packed, Activation::gelu); });
     });
 }
 
-void add_memory_bound() {
-    add(name_of("layer_norm", {5184, 1024}), 8 * count(5184, 1024, 1), [] {
+void add_memory_bound(Precision precision) {
+    const std::string ending = precision == Precision::f32 ? "" : " bf16";
+    add(name_of("layer_norm" + ending, {5184, 1024}), 8 * count(5184, 1024, 1), [=] {
         const Tensor x = random_tensor({5184, 1024});
         const Tensor gamma = random_tensor({1024});
-        return Body([=](Ops& ops) { ops.layer_norm(x, gamma, gamma, 1e-5F); });
+        const DType type = device().storage_type(precision);
+        return Body([=](Ops& ops) { ops.layer_norm(x, gamma, gamma, 1e-5F, Activation::none, type); });
     });
-    add(name_of("rope_2d", {5184, 16, 64}), 3 * count(5184, 1024, 1), [] {
-        const Tensor x = random_tensor({1, 5184, 1024});
+    add(name_of("rope_2d" + ending, {5184, 16, 64}), 3 * count(5184, 1024, 1), [=] {
+        const Tensor x = random_tensor({1, 5184, 1024}, precision);
         const Tensor table = random_tensor({5184, 32, 2});
         return Body([=](Ops& ops) { ops.rope_2d_(x, table, 16); });
     });
-    add(name_of("add", {5184, 1024}), count(5184, 1024, 1), [] {
-        const Tensor x = random_tensor({5184, 1024});
+    add(name_of("add" + ending, {5184, 1024}), count(5184, 1024, 1), [=] {
+        const Tensor x = random_tensor({5184, 1024}, precision);
         return Body([=](Ops& ops) { ops.add(x, x); });
     });
 }
@@ -173,16 +198,18 @@ void add_all() {
         add_attention(200, 5184, 8, 32, 0, precision);
         add_attention(5184, 7 * 5184, 1, 256, 0, precision);
     }
-    add_conv("3x3", {288, 256, 256, 3, 1, 1, 1});
-    add_conv("3x3", {72, 256, 256, 3, 1, 1, 1});
+    for (const Precision precision : {Precision::f32, Precision::bf16}) {
+        add_conv("3x3", {288, 256, 256, 3, 1, 1, 1}, precision);
+        add_conv("3x3", {72, 256, 256, 3, 1, 1, 1}, precision);
+        add_conv_transpose(72, 1024, 512, precision);
+        add_conv_transpose(144, 512, 256, precision);
+    }
     add_conv("patches 14x14", {1008, 3, 1024, 14, 14, 0, 1});
     add_conv("depthwise 7x7", {72, 256, 256, 7, 1, 3, 256});
     add_conv("3x3 stride 2", {1152, 1, 4, 3, 2, 1, 1});
     add_conv("3x3 stride 2", {576, 4, 16, 3, 2, 1, 1});
     add_conv("3x3 stride 2", {144, 64, 256, 3, 2, 1, 1});
-    add_conv_transpose(72, 1024, 512);
-    add_conv_transpose(144, 512, 256);
-    add_memory_bound();
+    for (const Precision precision : {Precision::f32, Precision::bf16}) add_memory_bound(precision);
 }
 
 }  // namespace

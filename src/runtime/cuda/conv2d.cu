@@ -83,17 +83,14 @@ void by_patches(const ExecContext& context, const Conv2dArgs& args, const CudaCo
     const int64_t row_bytes = weights.rows.in_features * static_cast<int64_t>(size_of(type));
     const int64_t step = std::max<int64_t>(1, std::min(rows, kMostPatchBytes / row_bytes));
     const Tensor out = args.out.reshape({rows, args.out.dim(3)});
-    const bool plain = args.activation == Activation::none;
-    const bool relu = args.activation == Activation::relu;
     const Tensor residual = args.residual ? args.residual.reshape({rows, args.out.dim(3)}) : Tensor();
     for (int64_t first = 0; first < rows; first += step) {
         const int64_t count = std::min(step, rows - first);
         const Tensor patches = new_tensor(context, {count, weights.rows.in_features}, type);
         fill_patches(context, args, patches, first);
-        multiply_rows(context, patches, weights.rows, relu,
-                      plain && residual ? residual.slice(0, first, count) : Tensor(), out.slice(0, first, count));
+        multiply_rows(context, patches, weights.rows, args.activation,
+                      residual ? residual.slice(0, first, count) : Tensor(), out.slice(0, first, count));
     }
-    finish_rows(context, out, relu ? Activation::none : args.activation, plain ? Tensor() : residual);
 }
 
 // Grouped, above all depthwise: one thread an output value.
@@ -162,7 +159,9 @@ Tensor reordered(const Tensor& weight, bool taps_first) {
 
 void conv2d(const ExecContext& context, const Conv2dArgs& args) {
     const auto& weights = static_cast<const CudaConv2d&>(*args.weights);
-    if (weights.groups == 1)
+    if (mma_takes(weights, args.x))
+        conv2d_mma(context, args, weights);
+    else if (weights.groups == 1)
         by_patches(context, args, weights);
     else
         by_groups(context, args, weights);

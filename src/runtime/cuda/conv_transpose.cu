@@ -43,7 +43,7 @@ void conv_transpose_2x2(const ExecContext& context, const ConvTranspose2x2Args& 
     const auto& weights = static_cast<const CudaLinear&>(*args.weights);
     const int64_t rows = args.x.numel() / args.x.dim(3);
     const Tensor products = new_tensor(context, {rows, weights.out_features}, args.out.dtype());
-    multiply_rows(context, args.x.reshape({rows, args.x.dim(3)}), weights, false, {}, products);
+    multiply_rows(context, args.x.reshape({rows, args.x.dim(3)}), weights, Activation::none, {}, products);
     launch(context, "conv_transpose_2x2", [&](cudaStream_t stream) {
         for_float_type(args.out.dtype(), [&](auto type) {
             using T = typename decltype(type)::type;

@@ -82,8 +82,10 @@ cublasLtMatrixLayout_t make_layout(DType type, int64_t rows, int64_t columns, in
 }
 
 cublasLtEpilogue_t epilogue_of(const Gemm& gemm) {
-    if (gemm.bias == nullptr) return gemm.relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
-    return gemm.relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
+    const bool bias = gemm.bias != nullptr;
+    if (gemm.gelu) return bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+    if (gemm.relu) return bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
+    return bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
 }  // namespace

@@ -18,6 +18,7 @@ struct Gemm {
     DType in_type = DType::f32, out_type = DType::f32;
     bool rows_of_w = true;  // w is [n, k], as weights are; otherwise [k, n]
     bool relu = false;
+    bool gelu = false;  // in its tanh form, the library's own
     bool fast = false;  // f32: products may be rounded to TF32's 10 bits
     float alpha = 1;
     int64_t x_stride = 0, w_stride = 0, out_stride = 0, residual_stride = 0;

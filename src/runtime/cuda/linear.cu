@@ -2,6 +2,8 @@
 #include "runtime/cuda/gemm.h"
 #include "runtime/cuda/weights.h"
 
+#include <cstdlib>
+
 namespace sam3::cuda {
 
 namespace {
@@ -37,8 +39,12 @@ bool by_fours(const Tensor& x) {
                   reinterpret_cast<uintptr_t>(x.raw()) % (4 * size_of(x.dtype())) == 0);
 }
 
-}  // namespace
+bool exact_gelu() {
+    static const bool exact = std::getenv("SAM3_CUDA_EXACT_GELU") != nullptr;
+    return exact;
+}
 
+// out = activation(out) + residual, in place; both [rows, C] with uniform rows.
 void finish_rows(const ExecContext& context, const Tensor& out, Activation activation, const Tensor& residual) {
     if (activation == Activation::none && !residual) return;
     launch(context, "linear", [&](cudaStream_t stream) {
@@ -61,16 +67,30 @@ void finish_rows(const ExecContext& context, const Tensor& out, Activation activ
     });
 }
 
-void multiply_rows(const ExecContext& context, const Tensor& x, const CudaLinear& weights, bool relu,
+// What the library does on its way out, or none.
+Activation fused(Activation wanted, DType out) {
+    if (wanted == Activation::relu || wanted == Activation::gelu_tanh) return wanted;
+    // Its GELU is the tanh form: off by up to 5e-4, which bf16's own rounding hides (docs/performance.md).
+    return wanted == Activation::gelu && out == DType::bf16 && !exact_gelu() ? Activation::gelu_tanh : Activation::none;
+}
+
+}  // namespace
+
+void multiply_rows(const ExecContext& context, const Tensor& x, const CudaLinear& weights, Activation activation,
                    const Tensor& residual, const Tensor& out) {
     const Tensor input = as_type(context, x, weights.weight.dtype());
+    const Activation inside = fused(activation, out.dtype());
+    // The library adds the residual before an activation; ours comes after it. Rows of stride 0 it does not know.
+    const bool add_inside =
+        activation == Activation::none && residual && (residual.dim(0) == 1 || residual.row_stride() > 0);
     Gemm gemm;
     gemm.m = input.dim(0);
     gemm.n = weights.out_features;
     gemm.k = weights.in_features;
     gemm.in_type = input.dtype();
     gemm.out_type = out.dtype();
-    gemm.relu = relu;
+    gemm.relu = inside == Activation::relu;
+    gemm.gelu = inside == Activation::gelu_tanh;
     gemm.fast = context.precision != Precision::f32;
     gemm.x = input.raw();
     gemm.x_stride = input.dim(0) == 1 ? gemm.k : input.row_stride();
@@ -79,21 +99,18 @@ void multiply_rows(const ExecContext& context, const Tensor& x, const CudaLinear
     gemm.bias = weights.bias_for(out.dtype());
     gemm.out = out.raw();
     gemm.out_stride = out.dim(0) == 1 ? gemm.n : out.row_stride();
-    if (residual) {
+    if (add_inside) {
         gemm.residual = residual.raw();
         gemm.residual_stride = residual.dim(0) == 1 ? gemm.n : residual.row_stride();
     }
     run_gemm(context, gemm);
+    finish_rows(context, out, inside == Activation::none ? activation : Activation::none,
+                add_inside ? Tensor() : residual);
 }
 
 void linear(const ExecContext& context, const LinearArgs& args) {
-    const auto& weights = static_cast<const CudaLinear&>(*args.weights);
-    const bool plain = args.activation == Activation::none;
-    // The library adds the residual before an activation; ours comes after it. Rows of stride 0 it does not know.
-    const bool add_inside = plain && args.residual && (args.residual.dim(0) == 1 || args.residual.row_stride() > 0);
-    const bool relu = args.activation == Activation::relu;
-    multiply_rows(context, args.x, weights, relu, add_inside ? args.residual : Tensor(), args.out);
-    finish_rows(context, args.out, relu ? Activation::none : args.activation, add_inside ? Tensor() : args.residual);
+    multiply_rows(context, args.x, static_cast<const CudaLinear&>(*args.weights), args.activation, args.residual,
+                  args.out);
 }
 
 Tensor upload_rows(CudaDevice& device, const std::vector<Tensor>& parts, DType type) {

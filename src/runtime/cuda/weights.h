@@ -23,11 +23,12 @@ struct CudaConv2d : PackedConv2d {
 // [rows, columns] host f32 matrices, one below the other, on the GPU in this type.
 Tensor upload_rows(CudaDevice& device, const std::vector<Tensor>& parts, DType type);
 
-// out = activation(out) + residual, in place; residual may be undefined. Both [rows, C] with uniform rows.
-void finish_rows(const ExecContext& context, const Tensor& out, Activation activation, const Tensor& residual);
-
-// The product of x [rows, in] with weights, bias included; relu fused. out and residual have one type.
-void multiply_rows(const ExecContext& context, const Tensor& x, const CudaLinear& weights, bool relu,
+// out = activation(x [rows, in] * weights + bias) + residual; out and residual have one type.
+void multiply_rows(const ExecContext& context, const Tensor& x, const CudaLinear& weights, Activation activation,
                    const Tensor& residual, const Tensor& out);
+
+// conv2d_mma.cu: bf16 on tensor cores, patches read in place; channels in multiples of 64 and 8.
+bool mma_takes(const CudaConv2d& weights, const Tensor& x);
+void conv2d_mma(const ExecContext& context, const Conv2dArgs& args, const CudaConv2d& weights);
 
 }  // namespace sam3::cuda
