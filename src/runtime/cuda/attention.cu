@@ -1,4 +1,5 @@
 #include "runtime/cuda/attention.cuh"
+#include "runtime/cuda/mma.cuh"
 
 #include <cmath>
 #include <limits>
@@ -65,6 +66,33 @@ __global__ void attention_kernel(const T* q, const T* k, const T* v, Out* out, T
         if (lane + 32 * i < shape.value_size) o_row[lane + 32 * i] = from_float<Out>(sums[i] / total);
 }
 
+// Joins the parts of split rows, a warp a row.
+template <typename Out>
+__global__ void join_kernel(const float* parts, const float2* states, Out* out, TokenMap out_map, AttentionShape shape,
+                            int splits, int64_t rows) {
+    const int64_t index = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / 32;
+    const int lane = threadIdx.x % 32;
+    if (index >= rows) return;
+    const int row = static_cast<int>(index % shape.queries);
+    const int head = static_cast<int>(index / shape.queries % shape.heads);
+    const int unit = static_cast<int>(index / shape.queries / shape.heads);
+    float top = -INFINITY;
+    for (int i = 0; i < splits; ++i) top = fmaxf(top, states[index * splits + i].x);
+    const float base = top == -INFINITY ? 0.0F : top;
+    float total = 0;
+    for (int i = 0; i < splits; ++i)
+        total += exp2_fast(states[index * splits + i].x - base) * states[index * splits + i].y;
+    Out* const to = out + out_map.origin(unit, head) + out_map.token(row);
+    for (int d = lane; d < shape.head_size; d += 32) {
+        float sum = 0;
+        for (int i = 0; i < splits; ++i) {
+            const float2 state = states[index * splits + i];
+            sum += exp2_fast(state.x - base) * state.y * parts[(index * splits + i) * shape.head_size + d];
+        }
+        to[d] = from_float<Out>(total > 0 ? sum / total : 0.0F);
+    }
+}
+
 ScoreTerms terms_of(const ExecContext& context, const AttentionArgs& args, std::vector<Tensor>& kept) {
     ScoreTerms terms;
     terms.causal = args.causal;
@@ -103,6 +131,25 @@ AttentionShape shape_of(const AttentionArgs& args) {
 
 }  // namespace
 
+SplitRows::SplitRows(const ExecContext& context, const AttentionShape& shape, int count)
+    : splits(count),
+      sums(new_tensor(context, {shape.units, shape.heads, shape.queries, count, shape.head_size}, DType::f32)),
+      states(new_tensor(context, {shape.units, shape.heads, shape.queries, count, 2}, DType::f32)) {}
+
+void join_rows(const ExecContext& context, const SplitRows& parts, const AttentionShape& shape, const TokenMap& out_map,
+               const Tensor& out) {
+    launch(context, "attention", [&](cudaStream_t stream) {
+        for_float_type(out.dtype(), [&](auto type) {
+            using T = typename decltype(type)::type;
+            constexpr int kThreads = 128;
+            const int64_t rows = static_cast<int64_t>(shape.units) * shape.heads * shape.queries;
+            join_kernel<T><<<static_cast<unsigned>(blocks_for(rows * 32, kThreads)), kThreads, 0, stream>>>(
+                parts.sums.data<float>(), static_cast<const float2*>(parts.states.raw()), out.data<T>(), out_map, shape,
+                parts.splits, rows);
+        });
+    });
+}
+
 TokenMap token_map(const Tensor& x, int heads, int window) {
     TokenMap map;
     map.batch = x.stride(0);
@@ -132,7 +179,10 @@ void attention(const ExecContext& context, const AttentionArgs& args) {
         const Tensor q = as_type(context, args.q, DType::bf16);
         const Tensor k = as_type(context, args.k, DType::bf16);
         const Tensor v = as_type(context, args.v, DType::bf16);
-        if (mma_takes(shape, q, k, v)) return attention_mma(context, args, shape, terms, q, k, v);
+        if (mma_takes(shape, q, k, v))
+            return wgmma_takes(context, shape, terms, args.window)
+                       ? attention_wgmma(context, args, shape, terms, q, k, v)
+                       : attention_mma(context, args, shape, terms, q, k, v);
     }
     if (shape.value_size > 32 * kMostValues)
         fail("attention on the GPU takes heads of up to ", 32 * kMostValues, ", found ", shape.value_size);

@@ -246,33 +246,6 @@ __global__ void __launch_bounds__(32 * kWarps) mma_kernel(MmaArgs a) {
         }
 }
 
-// Joins the parts of split rows, a warp a row.
-template <typename Out>
-__global__ void join_kernel(const float* parts, const float2* states, Out* out, TokenMap out_map, AttentionShape shape,
-                            int splits, int64_t rows) {
-    const int64_t index = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / 32;
-    const int lane = threadIdx.x % 32;
-    if (index >= rows) return;
-    const int row = static_cast<int>(index % shape.queries);
-    const int head = static_cast<int>(index / shape.queries % shape.heads);
-    const int unit = static_cast<int>(index / shape.queries / shape.heads);
-    float top = -INFINITY;
-    for (int i = 0; i < splits; ++i) top = fmaxf(top, states[index * splits + i].x);
-    const float base = top == -INFINITY ? 0.0F : top;
-    float total = 0;
-    for (int i = 0; i < splits; ++i)
-        total += exp2_fast(states[index * splits + i].x - base) * states[index * splits + i].y;
-    Out* const to = out + out_map.origin(unit, head) + out_map.token(row);
-    for (int d = lane; d < shape.head_size; d += 32) {
-        float sum = 0;
-        for (int i = 0; i < splits; ++i) {
-            const float2 state = states[index * splits + i];
-            sum += exp2_fast(state.x - base) * state.y * parts[(index * splits + i) * shape.head_size + d];
-        }
-        to[d] = from_float<Out>(total > 0 ? sum / total : 0.0F);
-    }
-}
-
 template <int kSize, int kTiles, int kWarps, bool kTerms, bool kSplit, typename Out>
 void start(const MmaArgs& a, cudaStream_t stream) {
     const auto kernel = mma_kernel<kSize, kTiles, kWarps, kTerms, kSplit, Out>;
@@ -316,17 +289,11 @@ void attend(const ExecContext& context, MmaArgs a, const Tensor& out) {
                [&](cudaStream_t stream) { start_for<kSize, kTiles, kWarps, Out>(a, false, stream); });
         return;
     }
-    const int64_t rows = static_cast<int64_t>(a.shape.units) * a.shape.heads * a.shape.queries;
-    const Tensor parts = new_tensor(context, {rows, a.splits, a.shape.head_size}, DType::f32);
-    const Tensor states = new_tensor(context, {rows, a.splits, 2}, DType::f32);
-    a.out = parts.raw();
-    a.states = static_cast<float2*>(states.raw());
-    launch(context, "attention", [&](cudaStream_t stream) {
-        start_for<kSize, kTiles, kWarps, Out>(a, true, stream);
-        constexpr int kThreads = 128;
-        join_kernel<Out><<<static_cast<unsigned>(blocks_for(rows * 32, kThreads)), kThreads, 0, stream>>>(
-            parts.data<float>(), a.states, out.data<Out>(), a.out_map, a.shape, a.splits, rows);
-    });
+    const SplitRows parts(context, a.shape, a.splits);
+    a.out = parts.sums.raw();
+    a.states = static_cast<float2*>(parts.states.raw());
+    launch(context, "attention", [&](cudaStream_t stream) { start_for<kSize, kTiles, kWarps, Out>(a, true, stream); });
+    join_rows(context, parts, a.shape, a.out_map, out);
 }
 
 template <int kSize, int kTiles, int kWarps>

@@ -32,6 +32,7 @@ CudaDevice::CudaDevice(int gpu) : gpu_(gpu) {
              ": 8.0 or newer is needed (Ampere, 2020): use --device cpu");
     name_ = str("cuda:", gpu, " (", properties.name, ")");
     multiprocessors_ = properties.multiProcessorCount;
+    hopper_ = properties.major == 9 && properties.minor == 0;
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
     pool_ = std::make_shared<MemoryPool>(gpu);
     graphs_ = std::make_shared<MemoryPool>(gpu, MemoryPool::Pieces::kept);

@@ -47,12 +47,14 @@ public:
     GemmPlans& gemms() { return *gemms_; }
     bool capturing() const { return capturing_; }
     int multiprocessors() const { return multiprocessors_; }
+    bool is_hopper() const { return hopper_; }  // whose own instructions some kernels use
 
 private:
     void capture(void* graph, const std::vector<Tensor>& inputs, const StageBody& body);
 
     int gpu_;
     int multiprocessors_ = 1;
+    bool hopper_ = false;
     std::string name_;
     KernelTable kernels_;
     cudaStream_t stream_ = nullptr;

@@ -1,0 +1,439 @@
+#include "runtime/cuda/attention.cuh"
+#include "runtime/cuda/hopper.cuh"
+#include "runtime/cuda/wgmma.cuh"
+
+#include <algorithm>
+
+// Attention for Hopper: one warpgroup fetches tiles of keys and values with bulk copies, the others multiply. While the
+// tensor cores weigh the values of one tile, the weights of the next are computed (arXiv 2407.08608).
+namespace sam3::cuda {
+
+namespace {
+
+constexpr float kLog2E = 1.44269504088896340736F;
+
+template <int kSize_>
+struct Plan {
+    static constexpr int kSize = kSize_;                  // of a head
+    static constexpr int kGroups = kSize == 256 ? 2 : 3;  // warpgroups that multiply, 64 queries each
+    static constexpr int kKeys = kSize == 256 ? 64 : 96;  // of a tile
+    static constexpr int kStages = kSize == 256 ? 2 : 4;
+    static constexpr int kRowBytes = kSize == 32 ? 64 : 128;
+    static constexpr int kBlocks = kSize * 2 / kRowBytes;  // of columns: a copy brings one
+    static constexpr int kQueries = kGroups * 64;
+    static constexpr int kThreads = (kGroups + 1) * 128;
+    static constexpr int kFetchRegisters = kSize == 256 ? 24 : 32;
+    static constexpr int kMultiplyRegisters = kSize == 256 ? 240 : 160;
+    static constexpr int kQueryBytes = kQueries * kSize * 2;
+    static constexpr int kTileBytes = kKeys * kSize * 2;
+    static constexpr int kBytes = kQueryBytes + 2 * kStages * kTileBytes + 1024 + 256;  // and room to align, barriers
+};
+
+// Where a tile begins, in the coordinates of the copies: {channel, head, column, row, image}.
+struct Walk {
+    int window = 0;  // 0: tokens are columns
+    int across = 1, units = 1;
+    int keys_down = 0, queries_down = 0;                                      // rows of a window that a tile has
+    bool shared_queries = false, shared_keys = false, shared_values = false;  // by all images
+};
+
+struct WgmmaArgs {
+    CUtensorMap q, k, v;
+    void* out;
+    float2* states;
+    const uint8_t* key_mask;
+    int64_t mask_batch;
+    TokenMap out_map;
+    AttentionShape shape;
+    Walk walk;
+    int splits, tiles_each;
+    float scale_log2;
+};
+
+template <typename Out>
+__device__ inline void store_pair(Out* to, float a, float b) {
+    if constexpr (sizeof(Out) == 4)
+        *reinterpret_cast<float2*>(to) = {a, b};
+    else
+        *reinterpret_cast<unsigned*>(to) = pack(a, b);
+}
+
+template <typename P>
+struct Shared {
+    unsigned queries, keys, values, barriers;
+
+    __device__ explicit Shared(unsigned start)
+        : queries((start + 1023U) / 1024U * 1024U),
+          keys(queries + P::kQueryBytes),
+          values(keys + P::kStages * P::kTileBytes),
+          barriers(values + P::kStages * P::kTileBytes) {}
+    __device__ unsigned queries_full() const { return barriers; }
+    __device__ unsigned keys_full(int s) const { return barriers + 8 * (1 + s); }
+    __device__ unsigned values_full(int s) const { return barriers + 8 * (1 + P::kStages + s); }
+    __device__ unsigned keys_free(int s) const { return barriers + 8 * (1 + 2 * P::kStages + s); }
+    __device__ unsigned values_free(int s) const { return barriers + 8 * (1 + 3 * P::kStages + s); }
+};
+
+template <typename P>
+__device__ inline void fetch(const WgmmaArgs& a, const Shared<P>& m, int head, int unit, int block, int begin,
+                             int end) {
+    const Walk& w = a.walk;
+    const int image = unit / w.units;
+    const int in_image = unit - image * w.units;
+    const int column = w.window == 0 ? 0 : in_image % w.across * w.window;
+    const int row = w.window == 0 ? 0 : in_image / w.across * w.window;
+    const int q_image = w.shared_queries ? 0 : image;
+    const int k_image = w.shared_keys ? 0 : image;
+    const int v_image = w.shared_values ? 0 : image;
+    arrive_expecting(m.queries_full(), P::kQueryBytes);
+    for (int c = 0; c < P::kBlocks; ++c)
+        copy_box(m.queries + c * P::kQueries * P::kRowBytes, a.q, m.queries_full(), c * (P::kRowBytes / 2), head,
+                 w.window == 0 ? block * P::kQueries : column, w.window == 0 ? 0 : row + block * w.queries_down,
+                 q_image);
+    for (int tile = begin; tile < end; ++tile) {
+        const int stage = (tile - begin) % P::kStages;
+        const int round = (tile - begin) / P::kStages;
+        const int x = w.window == 0 ? tile * P::kKeys : column;
+        const int y = w.window == 0 ? 0 : row + tile * w.keys_down;
+        wait_barrier(m.keys_free(stage), (round & 1) ^ 1);
+        arrive_expecting(m.keys_full(stage), P::kTileBytes);
+        for (int c = 0; c < P::kBlocks; ++c)
+            copy_box(m.keys + stage * P::kTileBytes + c * P::kKeys * P::kRowBytes, a.k, m.keys_full(stage),
+                     c * (P::kRowBytes / 2), head, x, y, k_image);
+        wait_barrier(m.values_free(stage), (round & 1) ^ 1);
+        arrive_expecting(m.values_full(stage), P::kTileBytes);
+        for (int c = 0; c < P::kBlocks; ++c)
+            copy_box(m.values + stage * P::kTileBytes + c * P::kKeys * P::kRowBytes, a.v, m.values_full(stage),
+                     c * (P::kRowBytes / 2), head, x, y, v_image);
+    }
+}
+
+// score = queries * keys^T
+template <typename P>
+__device__ inline void multiply_keys(float (&score)[P::kKeys / 2], unsigned queries, unsigned keys) {
+    constexpr int kSteps = P::kRowBytes / 32;  // of 16 channels in a block of columns
+#pragma unroll
+    for (int c = 0; c < P::kBlocks; ++c)
+#pragma unroll
+        for (int s = 0; s < kSteps; ++s)
+            Wgmma<P::kKeys>::of_shared(score, describe<P::kRowBytes>(queries + c * P::kQueries * P::kRowBytes + s * 32),
+                                       describe<P::kRowBytes>(keys + c * P::kKeys * P::kRowBytes + s * 32),
+                                       c + s > 0 ? 1 : 0);
+}
+
+// sums += weights * values
+template <typename P>
+__device__ inline void multiply_values(float (&sums)[P::kSize / 2], const unsigned (&weights)[P::kKeys / 16][4],
+                                       unsigned values) {
+#pragma unroll
+    for (int s = 0; s < P::kKeys / 16; ++s)
+        Wgmma<P::kSize>::of_registers(
+            sums, weights[s], describe<P::kRowBytes>(values + s * 16 * P::kRowBytes, P::kKeys * P::kRowBytes), 1);
+}
+
+// What a thread knows of its two rows.
+struct Rows {
+    float highest[2] = {-INFINITY, -INFINITY};
+    float total[2] = {0, 0};
+    float keep[2] = {1, 1};  // what is left of earlier sums
+};
+
+// Scores become weights; the rows' maximum and sum move on.
+template <typename P, bool kMasked>
+__device__ inline void weigh(float (&score)[P::kKeys / 2], Rows& rows, const WgmmaArgs& a, int image, int first_key,
+                             int lane) {
+    const bool last = first_key + P::kKeys > a.shape.keys;
+    if (kMasked || last) {
+#pragma unroll
+        for (int n = 0; n < P::kKeys / 8; ++n)
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                const int key = first_key + n * 8 + lane % 4 * 2 + i;
+                bool hidden = key >= a.shape.keys;
+                if constexpr (kMasked) hidden = hidden || a.key_mask[image * a.mask_batch + key] == 0;
+                if (hidden) score[4 * n + i] = score[4 * n + 2 + i] = -INFINITY;
+            }
+    }
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        float top = rows.highest[half];
+#pragma unroll
+        for (int n = 0; n < P::kKeys / 8; ++n)
+            top = fmaxf(top, fmaxf(score[4 * n + 2 * half], score[4 * n + 2 * half + 1]));
+        top = fmaxf(top, __shfl_xor_sync(0xffffffffU, top, 1));
+        top = fmaxf(top, __shfl_xor_sync(0xffffffffU, top, 2));
+        const float base = top == -INFINITY ? 0.0F : top * a.scale_log2;
+        rows.keep[half] = exp2_fast(rows.highest[half] * a.scale_log2 - base);
+        rows.highest[half] = top;
+        float sum = 0;
+#pragma unroll
+        for (int n = 0; n < P::kKeys / 8; ++n)
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                float& x = score[4 * n + 2 * half + i];
+                x = exp2_fast(x * a.scale_log2 - base);
+                sum += x;
+            }
+        rows.total[half] = rows.total[half] * rows.keep[half] + sum;
+    }
+}
+
+template <typename P>
+__device__ inline void pack_weights(unsigned (&weights)[P::kKeys / 16][4], const float (&score)[P::kKeys / 2]) {
+#pragma unroll
+    for (int s = 0; s < P::kKeys / 16; ++s)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) weights[s][i] = pack(score[8 * s + 2 * i], score[8 * s + 2 * i + 1]);
+}
+
+template <typename P, bool kMasked, bool kSplit, typename Out>
+__device__ inline void multiply(const WgmmaArgs& a, const Shared<P>& m, int head, int unit, int block, int part,
+                                int begin, int end) {
+    const int thread = threadIdx.x - 128;
+    const int lane = thread % 32;
+    const int group = thread / 128;
+    const int image = unit / a.shape.per_image;
+    const unsigned queries = m.queries + group * 64 * P::kRowBytes;
+    float score[P::kKeys / 2];
+    float sums[P::kSize / 2] = {};
+    unsigned weights[P::kKeys / 16][4];
+    Rows rows;
+
+    wait_barrier(m.queries_full(), 0);
+    wait_barrier(m.keys_full(0), 0);
+    begin_products();
+    multiply_keys<P>(score, queries, m.keys);
+    commit_products();
+    wait_for_products<0>();
+    if (lane == 0) arrive(m.keys_free(0));
+    weigh<P, kMasked>(score, rows, a, image, begin * P::kKeys, lane);
+    pack_weights<P>(weights, score);
+
+    for (int tile = begin + 1; tile < end; ++tile) {
+        const int stage = (tile - begin) % P::kStages;
+        const int round = (tile - begin) / P::kStages;
+        const int old_stage = (tile - begin - 1) % P::kStages;
+        const int old_round = (tile - begin - 1) / P::kStages;
+        wait_barrier(m.keys_full(stage), round & 1);
+        begin_products();
+        multiply_keys<P>(score, queries, m.keys + stage * P::kTileBytes);
+        commit_products();
+        wait_barrier(m.values_full(old_stage), old_round & 1);
+        begin_products();
+        multiply_values<P>(sums, weights, m.values + old_stage * P::kTileBytes);
+        commit_products();
+        wait_for_products<1>();
+        if (lane == 0) arrive(m.keys_free(stage));
+        weigh<P, kMasked>(score, rows, a, image, tile * P::kKeys, lane);
+        wait_for_products<0>();
+        if (lane == 0) arrive(m.values_free(old_stage));
+#pragma unroll
+        for (int i = 0; i < P::kSize / 2; ++i) sums[i] *= rows.keep[i / 2 % 2];
+        pack_weights<P>(weights, score);
+    }
+    const int stage = (end - begin - 1) % P::kStages;
+    wait_barrier(m.values_full(stage), (end - begin - 1) / P::kStages & 1);
+    begin_products();
+    multiply_values<P>(sums, weights, m.values + stage * P::kTileBytes);
+    commit_products();
+    wait_for_products<0>();
+
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        float sum = rows.total[half];
+        sum += __shfl_xor_sync(0xffffffffU, sum, 1);
+        sum += __shfl_xor_sync(0xffffffffU, sum, 2);
+        const int row = block * P::kQueries + group * 64 + thread % 128 / 32 * 16 + lane / 4 + half * 8;
+        if (row >= a.shape.queries) continue;
+        const float factor = sum > 0 ? 1.0F / sum : 0.0F;
+        Out* to = nullptr;
+        if constexpr (kSplit) {
+            const int64_t index =
+                ((static_cast<int64_t>(unit) * a.shape.heads + head) * a.shape.queries + row) * a.splits + part;
+            to = static_cast<Out*>(a.out) + index * P::kSize;
+            if (lane % 4 == 0)
+                a.states[index] = {rows.highest[half] == -INFINITY ? -INFINITY : rows.highest[half] * a.scale_log2,
+                                   sum};
+        } else {
+            to = static_cast<Out*>(a.out) + a.out_map.origin(unit, head) + a.out_map.token(row);
+        }
+#pragma unroll
+        for (int n = 0; n < P::kSize / 8; ++n)
+            store_pair(to + n * 8 + lane % 4 * 2, sums[4 * n + 2 * half] * factor, sums[4 * n + 2 * half + 1] * factor);
+    }
+}
+
+template <typename P, bool kMasked, bool kSplit, typename Out>
+__global__ void __launch_bounds__(P::kThreads, 1) wgmma_kernel(const __grid_constant__ WgmmaArgs a) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    extern __shared__ unsigned char memory[];
+    const Shared<P> m(shared_address(memory));
+    const int head = blockIdx.y;
+    const int unit = blockIdx.z;
+    const int block = kSplit ? blockIdx.x / a.splits : blockIdx.x;
+    const int part = kSplit ? blockIdx.x % a.splits : 0;
+    const int tiles = (a.shape.keys + P::kKeys - 1) / P::kKeys;
+    const int begin = kSplit ? part * a.tiles_each : 0;
+    const int end = kSplit ? min(tiles, begin + a.tiles_each) : tiles;
+    if (threadIdx.x == 0) {
+        init_barrier(m.queries_full(), 1);
+        for (int s = 0; s < P::kStages; ++s) {
+            init_barrier(m.keys_full(s), 1);
+            init_barrier(m.values_full(s), 1);
+            init_barrier(m.keys_free(s), 4 * P::kGroups);
+            init_barrier(m.values_free(s), 4 * P::kGroups);
+        }
+        publish_barriers();
+    }
+    __syncthreads();
+    if (threadIdx.x < 128) {
+        give_registers<P::kFetchRegisters>();
+        if (threadIdx.x == 0) fetch<P>(a, m, head, unit, block, begin, end);
+    } else {
+        take_registers<P::kMultiplyRegisters>();
+        multiply<P, kMasked, kSplit, Out>(a, m, head, unit, block, part, begin, end);
+    }
+#else
+    (void)a;
+#endif
+}
+
+using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
+
+EncodeTiled encoder() {
+    static const EncodeTiled found = [] {
+        void* function = nullptr;
+        cudaDriverEntryPointQueryResult result{};
+        const cudaError_t status =
+            cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &result);
+        if (status != cudaSuccess || result != cudaDriverEntryPointSuccess) function = nullptr;
+        return reinterpret_cast<EncodeTiled>(function);
+    }();
+    return found;
+}
+
+// x as {channels of a head, heads, columns, rows, images}; a copy brings `down` rows of `across` columns.
+template <typename P>
+CUtensorMap map_of(const Tensor& x, int heads, int window, int across, int down) {
+    const bool flat = window == 0;
+    const bool shared = x.stride(0) == 0 || x.dim(0) == 1;
+    const auto bytes = [&](int64_t stride) { return static_cast<cuuint64_t>(stride) * sizeof(bf16); };
+    const int64_t token = flat ? x.stride(1) : x.stride(2);
+    const cuuint64_t sizes[5] = {static_cast<cuuint64_t>(P::kSize), static_cast<cuuint64_t>(heads),
+                                 static_cast<cuuint64_t>(flat ? x.dim(1) : x.dim(2)),
+                                 static_cast<cuuint64_t>(flat ? 1 : x.dim(1)),
+                                 static_cast<cuuint64_t>(shared ? 1 : x.dim(0))};
+    const int64_t line = flat ? token * x.dim(1) : x.stride(1);
+    const cuuint64_t strides[4] = {P::kSize * sizeof(bf16), bytes(token), bytes(line),
+                                   bytes(shared ? line * (flat ? 1 : x.dim(1)) : x.stride(0))};
+    const cuuint32_t box[5] = {P::kRowBytes / 2, 1, static_cast<cuuint32_t>(across), static_cast<cuuint32_t>(down), 1};
+    const cuuint32_t steps[5] = {1, 1, 1, 1, 1};
+    CUtensorMap map{};
+    const CUresult status = encoder()(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 5, x.raw(), sizes, strides, box, steps,
+                                      CU_TENSOR_MAP_INTERLEAVE_NONE,
+                                      P::kRowBytes == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
+                                      CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    if (status != CUDA_SUCCESS) fail("attention: the GPU's driver cannot describe a tensor of ", to_string(x.shape()));
+    return map;
+}
+
+template <typename P, bool kMasked, bool kSplit, typename Out>
+void start(const WgmmaArgs& a, cudaStream_t stream) {
+    const auto kernel = wgmma_kernel<P, kMasked, kSplit, Out>;
+    static const cudaError_t raised =
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, P::kBytes);
+    check(raised, "attention");
+    const int64_t blocks = blocks_for(a.shape.queries, P::kQueries) * a.splits;
+    kernel<<<dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(a.shape.heads),
+                  static_cast<unsigned>(a.shape.units)),
+             P::kThreads, P::kBytes, stream>>>(a);
+}
+
+// Parts that the keys are cut into, so that the blocks fill the GPU evenly; joining them costs something.
+template <typename P>
+int splits_for(const AttentionShape& shape, int multiprocessors) {
+    const int64_t blocks = blocks_for(shape.queries, P::kQueries) * shape.heads * shape.units;
+    const int64_t tiles = blocks_for(shape.keys, P::kKeys);
+    constexpr double kJoining = 1.15;
+    constexpr int64_t kLeastTiles = 8;
+    int best = 1;
+    double least = static_cast<double>(blocks_for(blocks, multiprocessors));
+    for (int splits = 2; splits <= 16 && tiles / splits >= kLeastTiles; ++splits) {
+        const double rounds = static_cast<double>(blocks_for(blocks * splits, multiprocessors));
+        if (const double cost = rounds / splits * kJoining; cost < least) {
+            least = cost;
+            best = splits;
+        }
+    }
+    return best;
+}
+
+template <int kSize>
+void attend(const ExecContext& context, const AttentionArgs& args, WgmmaArgs a, const Tensor& q, const Tensor& k,
+            const Tensor& v) {
+    using P = Plan<kSize>;
+    const int w = args.window;
+    a.walk.keys_down = w == 0 ? 1 : P::kKeys / w;
+    a.walk.queries_down = w == 0 ? 1 : P::kQueries / w;
+    a.q = map_of<P>(q, args.heads, w, w == 0 ? P::kQueries : w, a.walk.queries_down);
+    a.k = map_of<P>(k, args.heads, w, w == 0 ? P::kKeys : w, a.walk.keys_down);
+    a.v = map_of<P>(v, args.heads, w, w == 0 ? P::kKeys : w, a.walk.keys_down);
+    const int64_t tiles = blocks_for(a.shape.keys, P::kKeys);
+    const int splits = w == 0 ? splits_for<P>(a.shape, device_of(context).multiprocessors()) : 1;
+    a.tiles_each = static_cast<int>(blocks_for(tiles, splits));
+    a.splits = static_cast<int>(blocks_for(tiles, a.tiles_each));
+    const bool masked = a.key_mask != nullptr;
+    const SplitRows parts = a.splits == 1 ? SplitRows{} : SplitRows(context, a.shape, a.splits);
+    if (a.splits > 1) {
+        a.out = parts.sums.raw();
+        a.states = static_cast<float2*>(parts.states.raw());
+    }
+    launch(context, "attention", [&](cudaStream_t stream) {
+        if (a.splits > 1)
+            masked ? start<P, true, true, float>(a, stream) : start<P, false, true, float>(a, stream);
+        else if (args.out.dtype() == DType::f32)
+            masked ? start<P, true, false, float>(a, stream) : start<P, false, false, float>(a, stream);
+        else
+            masked ? start<P, true, false, bf16>(a, stream) : start<P, false, false, bf16>(a, stream);
+    });
+    if (a.splits > 1) join_rows(context, parts, a.shape, a.out_map, args.out);
+}
+
+bool fits(int window, int tokens) { return window == 0 || (tokens % window == 0 && window * window % tokens == 0); }
+
+}  // namespace
+
+bool wgmma_takes(const ExecContext& context, const AttentionShape& shape, const ScoreTerms& terms, int window) {
+    const bool size = shape.head_size == 32 || shape.head_size == 64 || shape.head_size == 256;
+    if (!size || !device_of(context).is_hopper() || encoder() == nullptr || terms.any_bias() || terms.causal)
+        return false;
+    constexpr int kFewKeys = 512;  // then there is little to overlap
+    if (window == 0) return shape.keys >= kFewKeys && shape.queries >= kFewKeys;
+    return shape.head_size == 64 && terms.key_mask == nullptr && fits(window, Plan<64>::kKeys) &&
+           fits(window, Plan<64>::kQueries);
+}
+
+void attention_wgmma(const ExecContext& context, const AttentionArgs& args, const AttentionShape& shape,
+                     const ScoreTerms& terms, const Tensor& q, const Tensor& k, const Tensor& v) {
+    WgmmaArgs a{};
+    a.out = args.out.raw();
+    a.key_mask = terms.key_mask;
+    a.mask_batch = terms.mask_batch;
+    a.out_map = token_map(args.out, args.heads, args.window);
+    a.shape = shape;
+    a.walk.window = args.window;
+    a.walk.across = a.out_map.across;
+    a.walk.units = a.out_map.units;
+    a.walk.shared_queries = q.stride(0) == 0 || q.dim(0) == 1;
+    a.walk.shared_keys = k.stride(0) == 0 || k.dim(0) == 1;
+    a.walk.shared_values = v.stride(0) == 0 || v.dim(0) == 1;
+    a.scale_log2 = shape.scale * kLog2E;
+    if (shape.head_size == 32)
+        attend<32>(context, args, a, q, k, v);
+    else if (shape.head_size == 64)
+        attend<64>(context, args, a, q, k, v);
+    else
+        attend<256>(context, args, a, q, k, v);
+}
+
+}  // namespace sam3::cuda

@@ -1,0 +1,66 @@
+#pragma once
+
+#include "runtime/cuda/mma.cuh"
+
+#include <cuda.h>
+
+// Hopper's barriers, bulk copies and descriptors, as functions.
+namespace sam3::cuda {
+
+__device__ inline void init_barrier(unsigned barrier, int arrivals) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+__device__ inline void arrive(unsigned barrier) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];\n" ::"r"(barrier) : "memory");
+}
+__device__ inline void arrive_expecting(unsigned barrier, int bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(barrier), "r"(bytes) : "memory");
+}
+// Waits until the phase with this parity is over.
+__device__ inline void wait_barrier(unsigned barrier, int parity) {
+    asm volatile(
+        "{\n.reg .pred done;\nagain:\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+        "@!done bra again;\n}\n" ::"r"(barrier),
+        "r"(parity)
+        : "memory");
+}
+__device__ inline void publish_barriers() { asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory"); }
+
+// A box of a tensor of five dimensions into shared memory; the barrier counts its bytes.
+__device__ inline void copy_box(unsigned to, const CUtensorMap& map, unsigned barrier, int c0, int c1, int c2, int c3,
+                                int c4) {
+    asm volatile(
+        "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6, %7}], "
+        "[%2];\n" ::"r"(to),
+        "l"(&map), "r"(barrier), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4)
+        : "memory");
+}
+
+__device__ inline void begin_products() { asm volatile("wgmma.fence.sync.aligned;\n" ::: "memory"); }
+__device__ inline void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;\n" ::: "memory"); }
+template <int kLeft>
+__device__ inline void wait_for_products() {
+    asm volatile("wgmma.wait_group.sync.aligned %0;\n" ::"n"(kLeft) : "memory");
+}
+
+template <int kRegisters>
+__device__ inline void take_registers() {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;\n" ::"n"(kRegisters));
+}
+template <int kRegisters>
+__device__ inline void give_registers() {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;\n" ::"n"(kRegisters));
+}
+
+// A matrix in shared memory as bulk copies leave it: rows of kRowBytes (64 or 128), shuffled in groups of eight rows.
+// `step`: bytes between blocks of columns, for matrices that are wider than a row and used column by column.
+template <int kRowBytes>
+__device__ inline uint64_t describe(unsigned address, int step = 16) {
+    constexpr uint64_t kShuffle = kRowBytes == 128 ? 1 : 2;
+    constexpr uint64_t kGroup = 8 * kRowBytes;
+    return (static_cast<uint64_t>(address & 0x3FFFFU) >> 4) | (static_cast<uint64_t>(step) >> 4 << 16) |
+           (kGroup >> 4 << 32) | (kShuffle << 62);
+}
+
+}  // namespace sam3::cuda
