@@ -48,13 +48,15 @@ void start_copy_rows(const ExecContext& context, const char* op, const RowSource
     });
 }
 
-// out[r] = x[r / per_batch, ids[r]], of any type.
+// out[r] = x[r / per_batch, ids[r]], in the type of out.
 void copy_rows(const ExecContext& context, const char* op, const RowSource& source, const Tensor& ids,
                int64_t per_batch, const Tensor& out, int64_t out_stride) {
+    if (source.x.dtype() != out.dtype()) {
+        const Tensor found = new_tensor(context, out.shape(), source.x.dtype());
+        copy_rows(context, op, source, ids, per_batch, found, out.dim(-1));
+        return copy(context, CopyArgs{found, out});
+    }
     const size_t size = size_of(out.dtype());
-    if (source.x.dtype() != out.dtype())
-        fail(op, ": the GPU's result has the type of the rows, ", name_of(source.x.dtype()), ", found ",
-             name_of(out.dtype()));
     const auto can_use = [&](size_t bytes) {
         const auto width = static_cast<int64_t>(bytes / size);
         return out.dim(-1) % width == 0 && source.batch_stride % width == 0 && source.row_stride % width == 0 &&
