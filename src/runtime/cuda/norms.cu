@@ -1,0 +1,198 @@
+#include "runtime/cuda/strided.cuh"
+
+// Layer normalisation and softmax: a row belongs to some lanes of one warp, or to a block.
+namespace sam3::cuda {
+
+namespace {
+
+constexpr int kWarp = 32;
+
+// The sum over groups of kLanes neighbouring lanes. All lanes of the warp take part.
+template <int kLanes>
+__device__ float lane_sum(float x) {
+    for (int step = kLanes / 2; step > 0; step /= 2) x += __shfl_xor_sync(0xffffffffU, x, step);
+    return x;
+}
+
+template <typename X, typename Out>
+struct LayerNorm {
+    const X* x;
+    int64_t x_stride;
+    const float *gamma, *beta;
+    float eps;
+    Activation activation;
+    Out* out;
+    int64_t out_stride;
+    int64_t rows;
+    int channels;
+};
+
+__device__ float4 normalised(float4 v, float mean, float scale, float4 gamma, float4 beta) {
+    return {(v.x - mean) * scale * gamma.x + beta.x, (v.y - mean) * scale * gamma.y + beta.y,
+            (v.z - mean) * scale * gamma.z + beta.z, (v.w - mean) * scale * gamma.w + beta.w};
+}
+
+// kLanes lanes hold a row in registers, kPieces times four channels each: memory is read once.
+template <int kLanes, int kPieces, bool kActivated, typename X, typename Out>
+__global__ void layer_norm_in_registers(LayerNorm<X, Out> args) {
+    const int64_t row = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / kLanes;
+    const int lane = threadIdx.x % kLanes;
+    const int pieces = row < args.rows ? args.channels / 4 : 0;
+    const X* const x = args.x + row * args.x_stride;
+    float4 v[kPieces];
+    float sum = 0;
+#pragma unroll
+    for (int i = 0; i < kPieces; ++i) {
+        const int piece = i * kLanes + lane;
+        v[i] = piece < pieces ? load4(x + 4 * piece) : float4{0.0F, 0.0F, 0.0F, 0.0F};
+        sum += (v[i].x + v[i].y) + (v[i].z + v[i].w);
+    }
+    const float count = static_cast<float>(args.channels);
+    const float mean = lane_sum<kLanes>(sum) / count;
+    float squares = 0;
+#pragma unroll
+    for (int i = 0; i < kPieces; ++i) {
+        if (i * kLanes + lane >= pieces) continue;
+        const float4 d = {v[i].x - mean, v[i].y - mean, v[i].z - mean, v[i].w - mean};
+        squares += (d.x * d.x + d.y * d.y) + (d.z * d.z + d.w * d.w);
+    }
+    const float scale = 1.0F / sqrtf(lane_sum<kLanes>(squares) / count + args.eps);
+    Out* const out = args.out + row * args.out_stride;
+#pragma unroll
+    for (int i = 0; i < kPieces; ++i) {
+        const int piece = i * kLanes + lane;
+        if (piece >= pieces) continue;
+        float4 y = normalised(v[i], mean, scale, load4(args.gamma + 4 * piece), load4(args.beta + 4 * piece));
+        if constexpr (kActivated) y = map4(y, [&](float a) { return activate(a, args.activation); });
+        store4(out + 4 * piece, y);
+    }
+}
+
+// Any number of channels, any alignment; a warp reads its row three times, from the cache.
+template <typename X, typename Out>
+__global__ void layer_norm_of_any_size(LayerNorm<X, Out> args) {
+    const int64_t row = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / kWarp;
+    if (row >= args.rows) return;  // a whole warp
+    const int lane = threadIdx.x % kWarp;
+    const X* const x = args.x + row * args.x_stride;
+    const float count = static_cast<float>(args.channels);
+    float sum = 0;
+    for (int c = lane; c < args.channels; c += kWarp) sum += to_float(x[c]);
+    const float mean = warp_sum(sum) / count;
+    float squares = 0;
+    for (int c = lane; c < args.channels; c += kWarp) {
+        const float difference = to_float(x[c]) - mean;
+        squares += difference * difference;
+    }
+    const float scale = 1.0F / sqrtf(warp_sum(squares) / count + args.eps);
+    Out* const out = args.out + row * args.out_stride;
+    for (int c = lane; c < args.channels; c += kWarp) {
+        const float y = (to_float(x[c]) - mean) * scale * args.gamma[c] + args.beta[c];
+        out[c] = from_float<Out>(activate(y, args.activation));
+    }
+}
+
+template <int kLanes, int kPieces, typename X, typename Out>
+void start_in_registers(const LayerNorm<X, Out>& args, cudaStream_t stream) {
+    const unsigned blocks = blocks_of(args.rows * kLanes);
+    if (args.activation == Activation::none)
+        layer_norm_in_registers<kLanes, kPieces, false><<<blocks, kThreads, 0, stream>>>(args);
+    else
+        layer_norm_in_registers<kLanes, kPieces, true><<<blocks, kThreads, 0, stream>>>(args);
+}
+
+template <typename X, typename Out>
+void start_layer_norm(const LayerNorm<X, Out>& args, bool fours, cudaStream_t stream) {
+    const int channels = args.channels;
+    if (!fours || channels > 1536)
+        layer_norm_of_any_size<<<blocks_of(args.rows * kWarp), kThreads, 0, stream>>>(args);
+    else if (channels == 4)
+        start_in_registers<1, 1>(args, stream);
+    else if (channels <= 16)
+        start_in_registers<4, 1>(args, stream);
+    else if (channels <= 64)
+        start_in_registers<16, 1>(args, stream);
+    else if (channels <= 256)
+        start_in_registers<32, 2>(args, stream);
+    else if (channels <= 1024)
+        start_in_registers<32, 8>(args, stream);
+    else
+        start_in_registers<32, 12>(args, stream);
+}
+
+bool has_rows_of_fours(const Tensor& x) {
+    return x.dim(1) % 4 == 0 && x.stride(0) % 4 == 0 && is_aligned(x.raw(), 4 * size_of(x.dtype()));
+}
+
+// The sum, or the largest, of a value over a block; every thread gets it.
+template <int kSize, typename Join>
+__device__ float over_block(float x, const Join& join) {
+    for (int step = kWarp / 2; step > 0; step /= 2) x = join(x, __shfl_xor_sync(0xffffffffU, x, step));
+    if constexpr (kSize > kWarp) {
+        __shared__ float parts[kSize / kWarp];
+        if (threadIdx.x % kWarp == 0) parts[threadIdx.x / kWarp] = x;
+        __syncthreads();
+        x = parts[0];
+        for (int i = 1; i < kSize / kWarp; ++i) x = join(x, parts[i]);
+        __syncthreads();  // before the parts are used again
+    }
+    return x;
+}
+
+// One block for each row.
+template <int kSize, typename X, typename Out>
+__global__ void softmax_kernel(const X* x, int64_t x_stride, Out* out, int64_t out_stride, int64_t columns) {
+    x += blockIdx.x * x_stride;
+    out += blockIdx.x * out_stride;
+    float largest = to_float(x[0]);
+    for (int64_t c = threadIdx.x; c < columns; c += kSize) largest = fmaxf(largest, to_float(x[c]));
+    const float maximum = over_block<kSize>(largest, [](float a, float b) { return fmaxf(a, b); });
+    float sum = 0;
+    for (int64_t c = threadIdx.x; c < columns; c += kSize) sum += expf(to_float(x[c]) - maximum);
+    const float factor = 1.0F / over_block<kSize>(sum, [](float a, float b) { return a + b; });
+    for (int64_t c = threadIdx.x; c < columns; c += kSize)
+        out[c] = from_float<Out>(expf(to_float(x[c]) - maximum) * factor);
+}
+
+}  // namespace
+
+void layer_norm(const ExecContext& context, const LayerNormArgs& args) {
+    const bool fours = has_rows_of_fours(args.x) && has_rows_of_fours(args.out) && is_aligned(args.gamma.raw(), 16) &&
+                       is_aligned(args.beta.raw(), 16);
+    count_of("layer_norm", args.x.dim(0));
+    for_float_type(args.x.dtype(), [&](auto from) {
+        for_float_type(args.out.dtype(), [&](auto to) {
+            using X = typename decltype(from)::type;
+            using Out = typename decltype(to)::type;
+            const LayerNorm<X, Out> all{
+                args.x.data<const X>(),         args.x.stride(0),   args.gamma.data<const float>(),
+                args.beta.data<const float>(),  args.eps,           args.activation,
+                args.out.data<Out>(),           args.out.stride(0), args.x.dim(0),
+                static_cast<int>(args.x.dim(1))};
+            launch(context, "layer_norm", [&](cudaStream_t stream) { start_layer_norm(all, fours, stream); });
+        });
+    });
+}
+
+void softmax(const ExecContext& context, const SoftmaxArgs& args) {
+    const uint32_t rows = count_of("softmax", args.x.dim(0));
+    const int64_t columns = args.x.dim(1);
+    for_float_type(args.x.dtype(), [&](auto from) {
+        for_float_type(args.out.dtype(), [&](auto to) {
+            using X = typename decltype(from)::type;
+            using Out = typename decltype(to)::type;
+            const auto start = [&](auto kernel, int threads, cudaStream_t stream) {
+                kernel<<<rows, threads, 0, stream>>>(args.x.data<const X>(), args.x.stride(0), args.out.data<Out>(),
+                                                     args.out.stride(0), columns);
+            };
+            launch(context, "softmax", [&](cudaStream_t stream) {
+                if (columns <= 512)
+                    start(softmax_kernel<kWarp, X, Out>, kWarp, stream);
+                else
+                    start(softmax_kernel<kThreads, X, Out>, kThreads, stream);
+            });
+        });
+    });
+}
+
+}  // namespace sam3::cuda

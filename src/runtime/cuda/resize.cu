@@ -1,0 +1,180 @@
+#include "runtime/cuda/strided.cuh"
+
+// Resizing of [N, H, W, C] maps. Positions are computed as on the CPU to the last bit: intrinsics keep the compiler
+// from fusing what is rounded twice there.
+namespace sam3::cuda {
+
+namespace {
+
+// Sizes of both maps; C counts pieces of kWidth channels. One thread makes one piece of one output pixel.
+struct Maps {
+    uint32_t count;
+    Divisor channels, width, height;  // of the output
+    int64_t in_height, in_width;
+};
+
+Maps maps_of(const ResizeArgs& args, int width) {
+    return {count_of("resize", args.out.numel() / width),
+            Divisor(args.out.dim(3) / width),
+            Divisor(args.out.dim(2)),
+            Divisor(args.out.dim(1)),
+            args.x.dim(1),
+            args.x.dim(2)};
+}
+
+struct Place {
+    uint32_t channel, column, row, image;
+
+    __device__ Place(const Maps& maps, uint32_t index) {
+        channel = maps.channels.take(index);
+        column = maps.width.take(index);
+        row = maps.height.take(index);
+        image = index;
+    }
+};
+
+__device__ float scale_of(int64_t in, uint32_t out) { return static_cast<float>(in) / static_cast<float>(out); }
+
+// PyTorch's nearest: floor(i * in / out) in float, with the two cases that it computes without one.
+__device__ int64_t nearest(uint32_t i, int64_t in, uint32_t out) {
+    if (in == out) return i;
+    if (out == 2 * in) return i / 2;
+    return min(static_cast<int64_t>(floorf(static_cast<float>(i) * scale_of(in, out))), in - 1);
+}
+
+// The input positions that an output position is made of, and their weights.
+struct TwoTaps {
+    int64_t first;
+    int step, count;  // step: 0 where the last pixel is repeated
+    float weight[2];
+
+    // PyTorch's upsample_bilinear2d without align_corners.
+    __device__ TwoTaps(uint32_t i, int64_t in, uint32_t out) {
+        if (in == out) {
+            first = i;
+            step = 0;
+            count = 1;
+            weight[0] = 1.0F;
+            weight[1] = 0.0F;
+            return;
+        }
+        const float source = fmaxf(fmaf(scale_of(in, out), static_cast<float>(i) + 0.5F, -0.5F), 0.0F);
+        first = min(static_cast<int64_t>(source), in - 1);
+        const float fraction = fminf(fmaxf(source - static_cast<float>(first), 0.0F), 1.0F);
+        step = first < in - 1 ? 1 : 0;
+        count = 2;
+        weight[0] = 1.0F - fraction;
+        weight[1] = fraction;
+    }
+};
+
+// PyTorch's _upsample_bilinear2d_aa: a triangle as wide as the step between output pixels, cut at the border.
+struct Triangle {
+    int64_t first;
+    int count;
+    float center, inverse, sum;
+    bool keeps;  // input and output have the same size
+
+    __device__ Triangle(uint32_t i, int64_t in, uint32_t out) : keeps(in == out) {
+        first = i;
+        count = 1;
+        center = inverse = sum = 1.0F;
+        if (keeps) return;
+        const float scale = scale_of(in, out);
+        const float support = fmaxf(scale, 1.0F);
+        inverse = 1.0F / support;
+        center = __fmul_rn(scale, static_cast<float>(i) + 0.5F);
+        const int64_t most = min(max(2 * static_cast<int64_t>(ceilf(support)) + 1, int64_t{2}), max(in, int64_t{2}));
+        first = max(static_cast<int64_t>(center - support + 0.5F), int64_t{0});
+        const int64_t last = min(static_cast<int64_t>(center + support + 0.5F), in);
+        count = static_cast<int>(min(max(last - first, int64_t{0}), most));
+        sum = 0;
+        for (int j = 0; j < count; ++j) sum += height(j);
+    }
+    __device__ float height(int j) const {
+        const float distance = __fmul_rn(fabsf(static_cast<float>(j + first) - center + 0.5F), inverse);
+        return distance < 1.0F ? 1.0F - distance : 0.0F;
+    }
+    __device__ float weight(int j) const { return keeps ? 1.0F : height(j) / sum; }
+};
+
+template <int kWidth, typename T>
+__device__ float4 pixel(const T* x, const Maps& maps, uint32_t image, int64_t row, int64_t column, uint32_t channel) {
+    const int64_t at = (image * maps.in_height + row) * maps.in_width + column;
+    return load_some<kWidth>(x + (at * maps.channels.divisor + channel) * kWidth);
+}
+
+template <int kWidth, typename T>
+__global__ void resize_nearest(Maps maps, const T* x, T* out) {
+    const uint32_t i = thread_number();
+    if (i >= maps.count) return;
+    const Place p(maps, i);
+    const int64_t row = nearest(p.row, maps.in_height, maps.height.divisor);
+    const int64_t column = nearest(p.column, maps.in_width, maps.width.divisor);
+    store_some<kWidth>(out + static_cast<int64_t>(i) * kWidth, pixel<kWidth>(x, maps, p.image, row, column, p.channel));
+}
+
+template <int kWidth, typename T>
+__global__ void resize_bilinear(Maps maps, const T* x, T* out) {
+    const uint32_t i = thread_number();
+    if (i >= maps.count) return;
+    const Place p(maps, i);
+    const TwoTaps down(p.row, maps.in_height, maps.height.divisor);
+    const TwoTaps across(p.column, maps.in_width, maps.width.divisor);
+    float4 sum = {0.0F, 0.0F, 0.0F, 0.0F};
+    for (int y = 0; y < down.count; ++y) {
+        float4 row = {0.0F, 0.0F, 0.0F, 0.0F};
+        for (int c = 0; c < across.count; ++c)
+            row = add_scaled(
+                row, across.weight[c],
+                pixel<kWidth>(x, maps, p.image, down.first + y * down.step, across.first + c * across.step, p.channel));
+        sum = add_scaled(sum, down.weight[y], row);
+    }
+    store_some<kWidth>(out + static_cast<int64_t>(i) * kWidth, sum);
+}
+
+template <int kWidth, typename T>
+__global__ void resize_antialiased(Maps maps, const T* x, T* out) {
+    const uint32_t i = thread_number();
+    if (i >= maps.count) return;
+    const Place p(maps, i);
+    const Triangle down(p.row, maps.in_height, maps.height.divisor);
+    const Triangle across(p.column, maps.in_width, maps.width.divisor);
+    float4 sum = {0.0F, 0.0F, 0.0F, 0.0F};
+    for (int y = 0; y < down.count; ++y) {
+        float4 row = {0.0F, 0.0F, 0.0F, 0.0F};
+        for (int c = 0; c < across.count; ++c)
+            row = add_scaled(row, across.weight(c),
+                             pixel<kWidth>(x, maps, p.image, down.first + y, across.first + c, p.channel));
+        sum = add_scaled(sum, down.weight(y), row);
+    }
+    store_some<kWidth>(out + static_cast<int64_t>(i) * kWidth, sum);
+}
+
+}  // namespace
+
+void resize(const ExecContext& context, const ResizeArgs& args) {
+    const size_t four = 4 * size_of(args.x.dtype());
+    const bool fours = args.x.dim(3) % 4 == 0 && is_aligned(args.x.raw(), four) && is_aligned(args.out.raw(), four);
+    for_float_type(args.x.dtype(), [&](auto type) {
+        using T = typename decltype(type)::type;
+        for_width(fours, [&](auto width) {
+            constexpr int kWidth = decltype(width)::value;
+            const Maps maps = maps_of(args, kWidth);
+            const auto start = [&](auto kernel) {
+                launch(context, "resize", [&](cudaStream_t stream) {
+                    kernel<<<blocks_of(maps.count), kThreads, 0, stream>>>(maps, args.x.data<const T>(),
+                                                                           args.out.data<T>());
+                });
+            };
+            if (args.mode == Interpolation::nearest)
+                start(resize_nearest<kWidth, T>);
+            else if (args.antialias)
+                start(resize_antialiased<kWidth, T>);
+            else
+                start(resize_bilinear<kWidth, T>);
+        });
+    });
+}
+
+}  // namespace sam3::cuda

@@ -1,0 +1,92 @@
+#include "runtime/cuda/strided.cuh"
+
+// Rotates pairs of channels by angles that depend on the token's position. A thread takes four pairs, or one.
+namespace sam3::cuda {
+
+namespace {
+
+// A token list is a map of one row.
+struct Rope {
+    uint32_t count;
+    Divisor pieces;       // of one token
+    Divisor head_pieces;  // of one head
+    Divisor columns, rows, positions;
+    int64_t batch_stride, row_stride, column_stride;
+    Divisor window;  // 1 without windows
+    bool has_windows;
+};
+
+Rope rope_of(const RopeArgs& args, int pairs) {
+    const Tensor& x = args.x;
+    const bool windows = args.window > 0;
+    const int64_t pieces = x.dim(-1) / 2 / pairs;
+    Rope rope;
+    rope.count = count_of("rope_2d", x.numel() / 2 / pairs);
+    rope.pieces = Divisor(pieces);
+    rope.head_pieces = Divisor(pieces / args.heads);
+    rope.columns = Divisor(windows ? x.dim(2) : x.dim(1));
+    rope.rows = Divisor(windows ? x.dim(1) : 1);
+    rope.positions = Divisor(args.table.dim(0));
+    rope.batch_stride = x.stride(0);
+    rope.row_stride = windows ? x.stride(1) : 0;
+    rope.column_stride = windows ? x.stride(2) : x.stride(1);
+    rope.window = Divisor(windows ? args.window : 1);
+    rope.has_windows = windows;
+    return rope;
+}
+
+__device__ uint32_t remainder_of(const Divisor& divisor, uint32_t n) { return divisor.take(n); }
+
+// v holds two pairs (a, b), t their (cos, sin).
+__device__ float4 rotated(float4 v, float4 t) {
+    return {v.x * t.x - v.y * t.y, v.y * t.x + v.x * t.y, v.z * t.z - v.w * t.w, v.w * t.z + v.z * t.w};
+}
+
+template <int kPairs, typename T>
+__global__ void rope_kernel(Rope rope, const float* table, T* x) {
+    uint32_t index = thread_number();
+    if (index >= rope.count) return;
+    const uint32_t piece = rope.pieces.take(index);
+    const uint32_t column = rope.columns.take(index);
+    const uint32_t row = rope.rows.take(index);
+    const uint32_t position =
+        rope.has_windows ? remainder_of(rope.window, row) * rope.window.divisor + remainder_of(rope.window, column)
+                         : remainder_of(rope.positions, column);
+    const int64_t angle = static_cast<int64_t>(position) * rope.head_pieces.divisor;
+    const float* const t = table + (angle + remainder_of(rope.head_pieces, piece)) * (2 * kPairs);
+    T* const v = x + index * rope.batch_stride + row * rope.row_stride + column * rope.column_stride +
+                 static_cast<int64_t>(piece) * (2 * kPairs);
+    if constexpr (kPairs == 4) {
+        const float4 first = load4(v);
+        const float4 second = load4(v + 4);
+        store4(v, rotated(first, load4(t)));
+        store4(v + 4, rotated(second, load4(t + 4)));
+    } else {
+        const float4 both = rotated({to_float(v[0]), to_float(v[1]), 0.0F, 0.0F}, {t[0], t[1], 0.0F, 0.0F});
+        v[0] = from_float<T>(both.x);
+        v[1] = from_float<T>(both.y);
+    }
+}
+
+}  // namespace
+
+void rope_2d(const ExecContext& context, const RopeArgs& args) {
+    const Tensor& x = args.x;
+    const Tensor table = as_type(context, args.table, DType::f32);
+    bool fours =
+        x.dim(-1) / args.heads % 8 == 0 && is_aligned(x.raw(), 4 * size_of(x.dtype())) && is_aligned(table.raw(), 16);
+    for (int i = 0; i + 1 < x.rank(); ++i) fours = fours && x.stride(i) % 4 == 0;
+    for_float_type(x.dtype(), [&](auto type) {
+        using T = typename decltype(type)::type;
+        for_width(fours, [&](auto width) {
+            constexpr int kPairs = decltype(width)::value;
+            const Rope rope = rope_of(args, kPairs);
+            launch(context, "rope_2d", [&](cudaStream_t stream) {
+                rope_kernel<kPairs>
+                    <<<blocks_of(rope.count), kThreads, 0, stream>>>(rope, table.data<const float>(), x.data<T>());
+            });
+        });
+    });
+}
+
+}  // namespace sam3::cuda

@@ -1,0 +1,165 @@
+#include "cuda/both_devices.h"
+
+namespace sam3 {
+namespace {
+
+using test::compare;
+using test::Input;
+using test::kFloatTypes;
+using test::Layout;
+using test::Side;
+using test::tolerance_of;
+
+class GpuAttention : public test::OnGpu {};
+
+struct Sizes {
+    int64_t batch, queries, keys;
+    int heads;
+    int64_t head_size, value_size;
+};
+
+// q, k and v, which give logits of a few units.
+std::vector<Input> inputs_of(const Sizes& s, DType type, Layout layout = Layout::dense) {
+    return {{{s.batch, s.queries, s.heads * s.head_size}, type, layout, -2, 2},
+            {{s.batch, s.keys, s.heads * s.head_size}, type, layout, -2, 2},
+            {{s.batch, s.keys, s.heads * s.value_size}, type, layout}};
+}
+
+AttentionOptions with_heads(int heads) {
+    AttentionOptions options;
+    options.heads = heads;
+    return options;
+}
+
+TEST_F(GpuAttention, EqualsTheCpusOnEveryHeadSize) {
+    for (int64_t size : {8, 16, 32, 64, 128, 256, 5, 24, 80})
+        for (DType type : kFloatTypes)
+            for (Layout layout : {Layout::dense, Layout::part, Layout::gaps})
+                compare(inputs_of({2, 67, 131, 3, size, size}, type, layout), tolerance_of(type),
+                        [](const Side& side) { return side.ops.attention(side[0], side[1], side[2], with_heads(3)); });
+}
+
+TEST_F(GpuAttention, EqualsTheCpusOnManyCounts) {
+    const Sizes sizes[] = {{1, 1, 1, 1, 8, 8},        {1, 201, 5184, 8, 32, 32}, {1, 5184, 9, 8, 16, 16},
+                           {1, 64, 64, 4, 64, 64},    {3, 5, 40, 8, 32, 32},     {1, 300, 300, 2, 64, 64},
+                           {2, 4096, 7, 1, 128, 128}, {1, 7, 4096, 1, 256, 256}, {9, 32, 32, 8, 128, 128},
+                           {1, 65, 129, 2, 32, 64},   {2, 13, 17, 3, 5, 9},      {1, 1024, 1024, 4, 64, 64}};
+    for (const Sizes& s : sizes)
+        for (DType type : kFloatTypes)
+            compare(inputs_of(s, type), tolerance_of(type), [&](const Side& side) {
+                return side.ops.attention(side[0], side[1], side[2], with_heads(s.heads));
+            });
+}
+
+TEST_F(GpuAttention, EqualsTheCpusWhereABatchSharesItsKeys) {
+    for (int64_t size : {16, 32, 64})
+        for (DType type : kFloatTypes) {
+            std::vector<Input> inputs = inputs_of({4, 30, 577, 2, size, size}, type);
+            inputs[1].layout = inputs[2].layout = Layout::repeated;
+            compare(inputs, tolerance_of(type),
+                    [](const Side& side) { return side.ops.attention(side[0], side[1], side[2], with_heads(2)); });
+            inputs = inputs_of({4, 30, 577, 2, size, size}, type);
+            inputs[0].layout = Layout::repeated;
+            compare(inputs, tolerance_of(type),
+                    [](const Side& side) { return side.ops.attention(side[0], side[1], side[2], with_heads(2)); });
+        }
+}
+
+TEST_F(GpuAttention, EqualsTheCpusInWindows) {
+    struct Case {
+        Shape shape;  // of each, [N, H, W, heads * D]
+        int heads, window;
+    };
+    const Case cases[] = {{{1, 72, 72, 128}, 2, 24}, {{2, 12, 8, 64}, 4, 4},  {{1, 28, 28, 160}, 2, 14},
+                          {{1, 6, 9, 24}, 3, 3},     {{3, 16, 16, 64}, 2, 8}, {{1, 7, 7, 32}, 1, 7}};
+    for (const Case& c : cases)
+        for (DType type : kFloatTypes)
+            for (Layout layout : {Layout::dense, Layout::part})
+                compare({{c.shape, type, layout, -2, 2}, {c.shape, type, layout, -2, 2}, {c.shape, type, layout}},
+                        tolerance_of(type), [&](const Side& side) {
+                            AttentionOptions options = with_heads(c.heads);
+                            options.window = c.window;
+                            return side.ops.attention(side[0], side[1], side[2], options);
+                        });
+}
+
+TEST_F(GpuAttention, EqualsTheCpusWithMasks) {
+    for (int64_t size : {16, 32, 64, 128})
+        for (DType type : kFloatTypes) {
+            for (int64_t tokens : {1, 32, 77, 200})
+                compare(inputs_of({2, tokens, tokens, 2, size, size}, type), tolerance_of(type), [](const Side& side) {
+                    AttentionOptions options = with_heads(2);
+                    options.causal = true;
+                    return side.ops.attention(side[0], side[1], side[2], options);
+                });
+            for (bool causal : {false, true}) {
+                std::vector<Input> inputs = inputs_of({3, 50, 150, 2, size, size}, type);
+                inputs.push_back({{3, 150}, DType::u8, Layout::dense, 0, 1});
+                compare(inputs, tolerance_of(type), [&](const Side& side) {
+                    AttentionOptions options = with_heads(2);
+                    options.key_mask = side[3];
+                    options.causal = causal;
+                    return side.ops.attention(side[0], side[1], side[2], options);
+                });
+            }
+        }
+}
+
+TEST_F(GpuAttention, GivesZerosWhereNoKeyIsLeft) {
+    for (DType type : kFloatTypes)
+        compare(inputs_of({2, 9, 70, 2, 32, 32}, type), test::kExact, [](const Side& side) {
+            AttentionOptions options = with_heads(2);
+            options.key_mask = side.ops.full({2, 70}, 0.0F, DType::u8);
+            return side.ops.attention(side[0], side[1], side[2], options);
+        });
+}
+
+TEST_F(GpuAttention, EqualsTheCpusWithABias) {
+    for (int64_t size : {8, 32, 64})
+        for (DType type : kFloatTypes)
+            for (Layout layout : {Layout::dense, Layout::gaps, Layout::repeated}) {
+                std::vector<Input> inputs = inputs_of({2, 45, 91, 4, size, size}, type);
+                inputs.push_back({{2, 4, 45, 91}, DType::f32, layout, -3, 3});
+                compare(inputs, tolerance_of(type), [](const Side& side) {
+                    AttentionOptions options = with_heads(4);
+                    options.bias = side[3];
+                    return side.ops.attention(side[0], side[1], side[2], options);
+                });
+            }
+}
+
+TEST_F(GpuAttention, EqualsTheCpusWithBiasesOfRowsAndColumns) {
+    struct Case {
+        Sizes sizes;
+        int64_t height, width;
+    };
+    const Case cases[] = {{{2, 30, 12 * 7, 2, 64, 64}, 12, 7},
+                          {{1, 201, 5184, 8, 32, 32}, 72, 72},
+                          {{1, 196, 196, 2, 80, 80}, 14, 14},
+                          {{3, 5, 6, 1, 16, 16}, 2, 3}};
+    for (const Case& c : cases)
+        for (DType type : kFloatTypes) {
+            std::vector<Input> inputs = inputs_of(c.sizes, type);
+            for (int64_t side : {c.height, c.width})
+                inputs.push_back(
+                    {{c.sizes.batch, c.sizes.heads, c.sizes.queries, side}, DType::f32, Layout::dense, -2, 2});
+            compare(inputs, tolerance_of(type), [&](const Side& side) {
+                AttentionOptions options = with_heads(c.sizes.heads);
+                options.bias_rows = side[3];
+                options.bias_cols = side[4];
+                return side.ops.attention(side[0], side[1], side[2], options);
+            });
+        }
+}
+
+TEST_F(GpuAttention, TakesAScale) {
+    for (DType type : kFloatTypes)
+        compare(inputs_of({1, 40, 80, 2, 64, 64}, type), tolerance_of(type), [](const Side& side) {
+            AttentionOptions options = with_heads(2);
+            options.scale = 0.31F;
+            return side.ops.attention(side[0], side[1], side[2], options);
+        });
+}
+
+}  // namespace
+}  // namespace sam3

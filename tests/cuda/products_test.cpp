@@ -1,0 +1,175 @@
+#include "cuda/both_devices.h"
+
+namespace sam3 {
+namespace {
+
+using test::compare;
+using test::kBf16Tolerance;
+using test::kF32Tolerance;
+using test::Layout;
+using test::random_tensor;
+using test::rounded;
+using test::Side;
+
+constexpr Precision kPrecisions[] = {Precision::f32, Precision::bf16};
+
+class GpuProducts : public test::OnGpu {};
+
+double tolerance_of(Precision precision) { return precision == Precision::f32 ? kF32Tolerance : kBf16Tolerance; }
+
+DType type_of(Precision precision) { return precision == Precision::f32 ? DType::f32 : DType::bf16; }
+
+// Weights that keep results near the inputs' size, with the values that the GPU's type can hold.
+Tensor weights_of(const Shape& shape, Precision precision, unsigned seed) {
+    const float range = std::sqrt(3.0F * static_cast<float>(shape[0]) / static_cast<float>(shape.numel()));
+    return rounded(random_tensor(shape, seed, -range, range), type_of(precision));
+}
+
+struct Linear {
+    int64_t rows, in, out;
+    Precision precision;
+    bool has_bias = true;
+    Activation activation = Activation::none;
+
+    std::shared_ptr<const PackedLinear> pack(const Side& side) const {
+        const LinearSource source{{weights_of({out, in}, precision, 91)},
+                                  {has_bias ? rounded(random_tensor({out}, 92), type_of(precision)) : Tensor()}};
+        return side.ops.device().pack_linear(source, side.precision(precision));
+    }
+};
+
+TEST_F(GpuProducts, LinearEqualsTheCpusOnManySizes) {
+    struct Sizes {
+        int64_t rows, in, out;
+    };
+    const Sizes sizes[] = {{1, 2, 1},    {5, 2, 256},     {3, 1, 7},       {201, 256, 256},
+                           {33, 13, 29}, {7, 130, 65},    {300, 1024, 72}, {64, 1024, 4736},
+                           {1, 256, 1},  {1, 1024, 1024}, {577, 96, 12},   {5184, 64, 192}};
+    for (const Sizes& s : sizes)
+        for (Precision precision : kPrecisions)
+            for (bool has_bias : {false, true}) {
+                const Linear layer{s.rows, s.in, s.out, precision, has_bias};
+                for (DType type : {DType::f32, type_of(precision)})
+                    compare({{{s.rows, s.in}, type}}, tolerance_of(precision),
+                            [&](const Side& side) { return side.ops.linear(side[0], *layer.pack(side)); });
+            }
+}
+
+TEST_F(GpuProducts, LinearActivatesAndAddsResiduals) {
+    for (Activation activation : {Activation::none, Activation::relu, Activation::gelu, Activation::gelu_tanh,
+                                  Activation::sigmoid, Activation::silu})
+        for (Precision precision : kPrecisions)
+            for (int64_t out : {96, 13}) {
+                const Linear layer{70, 48, out, precision, true, activation};
+                const test::Input x{{2, 35, 48}, type_of(precision), Layout::dense, -2, 2};
+                compare({x}, tolerance_of(precision),
+                        [&](const Side& side) { return side.ops.linear(side[0], *layer.pack(side), activation); });
+                for (DType residual : test::kFloatTypes)  // decides the type of the result
+                    for (Layout layout : {Layout::dense, Layout::part, Layout::repeated})
+                        compare({x, {{2, 35, out}, residual, layout, -2, 2}},
+                                std::max(tolerance_of(precision), test::tolerance_of(residual)), [&](const Side& side) {
+                                    return side.ops.linear(side[0], *layer.pack(side), activation, side[1]);
+                                });
+            }
+}
+
+TEST_F(GpuProducts, LinearTakesStridedRows) {
+    for (Precision precision : kPrecisions)
+        for (Layout layout : {Layout::gaps, Layout::part, Layout::repeated})
+            for (int64_t in : {64, 21}) {
+                const Linear layer{0, in, 40, precision};
+                compare({{{3, 17, in}, type_of(precision), layout}}, tolerance_of(precision),
+                        [&](const Side& side) { return side.ops.linear(side[0], *layer.pack(side)); });
+            }
+}
+
+TEST_F(GpuProducts, StackedWeightsAreOneLayer) {
+    for (Precision precision : kPrecisions)
+        compare({{{19, 32}, type_of(precision)}}, tolerance_of(precision), [&](const Side& side) {
+            const LinearSource source{{weights_of({24, 32}, precision, 1), weights_of({8, 32}, precision, 2)},
+                                      {Tensor(), rounded(random_tensor({8}, 3), type_of(precision))}};
+            return side.ops.linear(side[0], *side.ops.device().pack_linear(source, side.precision(precision)));
+        });
+}
+
+TEST_F(GpuProducts, MatmulEqualsTheCpus) {
+    struct Sizes {
+        int64_t batch, m, k, n;
+    };
+    for (const Sizes& s : {Sizes{1, 1, 1, 1}, Sizes{2, 5, 7, 3}, Sizes{1, 200, 256, 256}, Sizes{3, 4, 32, 5184},
+                           Sizes{4, 33, 65, 17}, Sizes{64, 14, 80, 14}})
+        for (bool transposed : {false, true})
+            for (Layout layout : {Layout::dense, Layout::part, Layout::gaps, Layout::repeated}) {
+                const Shape b = transposed ? Shape{s.batch, s.n, s.k} : Shape{s.batch, s.k, s.n};
+                const Layout of_a = layout == Layout::repeated ? Layout::dense : layout;
+                compare({{{s.batch, s.m, s.k}, DType::f32, of_a}, {b, DType::f32, layout}}, kF32Tolerance,
+                        [&](const Side& side) { return side.ops.matmul(side[0], side[1], transposed, 0.7F); });
+                compare({{{s.batch, s.m, s.k}, DType::bf16, of_a}, {b, DType::bf16, layout}}, kBf16Tolerance,
+                        [&](const Side& side) { return side.ops.matmul(side[0], side[1], transposed, 0.7F); });
+            }
+}
+
+struct Conv {
+    Shape x;
+    int64_t out;
+    int kernel, stride, padding, groups = 1;
+
+    std::shared_ptr<const PackedConv2d> pack(const Side& side, Precision precision) const {
+        const Conv2dSource source{weights_of({out, x[3] / groups, kernel, kernel}, precision, 93),
+                                  rounded(random_tensor({out}, 94), type_of(precision)), stride, padding, groups};
+        return side.ops.device().pack_conv2d(source, side.precision(precision));
+    }
+    Shape result() const {
+        return {x[0], (x[1] + 2 * padding - kernel) / stride + 1, (x[2] + 2 * padding - kernel) / stride + 1, out};
+    }
+};
+
+const Conv kConvolutions[] = {
+    {{1, 36, 36, 64}, 64, 3, 1, 1},  {{2, 13, 9, 128}, 40, 3, 1, 1},   {{1, 7, 5, 3}, 5, 3, 1, 1},
+    {{1, 56, 42, 3}, 96, 14, 14, 0}, {{1, 16, 16, 256}, 64, 2, 2, 0},  {{2, 31, 20, 1}, 4, 3, 2, 1},
+    {{1, 24, 24, 4}, 16, 3, 2, 1},   {{1, 18, 21, 16}, 64, 3, 2, 1},   {{1, 20, 20, 64}, 64, 7, 1, 3, 64},
+    {{2, 9, 11, 6}, 6, 7, 1, 3, 6},  {{1, 10, 10, 8}, 12, 3, 1, 1, 4}, {{1, 17, 19, 256}, 32, 1, 1, 0},
+    {{2, 6, 5, 10}, 3, 1, 1, 0},     {{1, 72, 72, 256}, 256, 3, 1, 1}};
+
+TEST_F(GpuProducts, ConvolutionsEqualTheCpus) {
+    for (const Conv& c : kConvolutions)
+        for (Precision precision : kPrecisions)
+            for (DType type : {DType::f32, type_of(precision)})
+                compare({{c.x, type}}, tolerance_of(precision),
+                        [&](const Side& side) { return side.ops.conv2d(side[0], *c.pack(side, precision)); });
+}
+
+TEST_F(GpuProducts, ConvolutionsActivateAndAddResiduals) {
+    for (const Conv& c : kConvolutions)
+        for (Precision precision : kPrecisions)
+            for (Activation activation : {Activation::relu, Activation::gelu})
+                for (DType residual : {DType::f32, type_of(precision)})
+                    compare({{c.x, type_of(precision), Layout::gaps}, {c.result(), residual, Layout::gaps}},
+                            tolerance_of(precision), [&](const Side& side) {
+                                return side.ops.conv2d(side[0], *c.pack(side, precision), activation, side[1]);
+                            });
+}
+
+TEST_F(GpuProducts, TransposedConvolutionsEqualTheCpus) {
+    struct Case {
+        Shape x;
+        int64_t out;
+    };
+    for (const Case& c : {Case{{1, 36, 36, 256}, 64}, Case{{2, 5, 7, 12}, 3}, Case{{3, 8, 8, 64}, 32}})
+        for (Precision precision : kPrecisions)
+            for (Activation activation : {Activation::none, Activation::gelu}) {
+                const Linear layer{0, c.x[3], 4 * c.out, precision};
+                compare({{c.x, type_of(precision)}}, tolerance_of(precision), [&](const Side& side) {
+                    return side.ops.conv_transpose_2x2(side[0], *layer.pack(side), activation);
+                });
+                const Shape result = {c.x[0], 2 * c.x[1], 2 * c.x[2], c.out};
+                for (DType residual : {DType::f32, type_of(precision)})
+                    compare({{c.x, type_of(precision)}, {result, residual, Layout::gaps}}, tolerance_of(precision),
+                            [&](const Side& side) {
+                                return side.ops.conv_transpose_2x2(side[0], *layer.pack(side), activation, side[1]);
+                            });
+            }
+}
+
+}  // namespace
+}  // namespace sam3

@@ -1,0 +1,120 @@
+#include "cuda/both_devices.h"
+
+#include <initializer_list>
+
+namespace sam3 {
+namespace {
+
+using test::compare;
+using test::kExact;
+using test::kFloatTypes;
+using test::Layout;
+using test::Side;
+using test::tolerance_of;
+
+class GpuSampling : public test::OnGpu {};
+class GpuIndexing : public test::OnGpu {};
+
+// The same small f32 tensor on either device.
+Tensor constant(Ops& ops, const Shape& shape, std::initializer_list<float> values) {
+    Tensor host = Tensor::host(shape);
+    std::copy(values.begin(), values.end(), host.data<float>());
+    return ops.upload(host);
+}
+
+TEST_F(GpuSampling, ResizingEqualsTheCpus) {
+    struct Case {
+        Shape shape;
+        int64_t height, width;
+    };
+    const Case cases[] = {{{1, 7, 9, 16}, 14, 18}, {{2, 14, 10, 3}, 5, 9},    {{1, 288, 288, 1}, 1008, 1008},
+                          {{1, 5, 5, 8}, 5, 11},   {{1, 100, 60, 4}, 7, 60},  {{2, 1, 1, 5}, 3, 4},
+                          {{1, 97, 53, 1}, 13, 7}, {{1, 36, 36, 64}, 72, 72}, {{1, 256, 256, 4}, 1008, 672}};
+    for (const Case& c : cases)
+        for (DType type : kFloatTypes)
+            for (Layout layout : {Layout::dense, Layout::gaps}) {
+                const auto resized = [&](double tolerance, Interpolation mode, bool antialias) {
+                    compare({{c.shape, type, layout}}, tolerance, [&](const Side& side) {
+                        return side.ops.resize(side[0], c.height, c.width, mode, antialias);
+                    });
+                };
+                resized(kExact, Interpolation::nearest, false);
+                resized(tolerance_of(type), Interpolation::bilinear, false);
+                resized(tolerance_of(type), Interpolation::bilinear, true);
+            }
+}
+
+TEST_F(GpuSampling, MaxPoolEqualsTheCpus) {
+    struct Case {
+        Shape shape;
+        int kernel, stride;
+    };
+    const Case cases[] = {{{1, 72, 72, 64}, 2, 2}, {{2, 9, 7, 5}, 3, 2}, {{1, 4, 4, 8}, 4, 1}, {{2, 5, 6, 3}, 1, 3}};
+    for (const Case& c : cases)
+        for (DType type : kFloatTypes)
+            compare({{c.shape, type, Layout::gaps}}, kExact,
+                    [&](const Side& side) { return side.ops.max_pool(side[0], c.kernel, c.stride); });
+}
+
+TEST_F(GpuSampling, GridSampleEqualsTheCpus) {
+    for (const Shape& shape : {Shape{2, 9, 13, 8}, Shape{1, 72, 72, 256}, Shape{3, 1, 4, 5}})
+        for (DType type : kFloatTypes)
+            compare({{shape, type}, {{shape[0], 50, 2}, DType::f32, Layout::dense, -1.3F, 1.3F}}, tolerance_of(type),
+                    [](const Side& side) { return side.ops.grid_sample(side[0], side[1]); });
+}
+
+TEST_F(GpuSampling, RoiAlignEqualsTheCpus) {
+    // Ordinary boxes, whole pixels, one beyond every border, one without area, one absurdly large.
+    const auto boxes = [](Ops& ops) {
+        return constant(ops, {6, 5}, {0, 1.3F, 2.7F, 9.1F, 8.2F, 1, 0,  0,  14, 14, 0, -30,   -9,    60,   50,
+                                      1, 5,    5,    5,    5,    0, 20, 20, 30, 30, 1, -1e6F, -1e6F, 1e6F, 1e6F});
+    };
+    for (int64_t channels : {3, 16})
+        for (DType type : kFloatTypes)
+            for (int ratio : {-1, 2})
+                for (bool aligned : {false, true})
+                    for (float scale : {1.0F, 0.37F})
+                        compare({{{2, 14, 16, channels}, type}}, tolerance_of(type), [&](const Side& side) {
+                            return side.ops.roi_align(side[0], boxes(side.ops), 7, 5, scale, ratio, aligned);
+                        });
+}
+
+TEST_F(GpuIndexing, EmbeddingEqualsTheCpus) {
+    for (DType type : kFloatTypes)
+        for (int64_t channels : {1, 5, 64})
+            compare({{{40, channels}, type, Layout::part}, {{3, 9}, DType::i32, Layout::dense, 0, 40}}, kExact,
+                    [](const Side& side) { return side.ops.embedding(side[0], side[1]); });
+}
+
+TEST_F(GpuIndexing, GatheredRowsEqualTheCpus) {
+    for (DType type : kFloatTypes)
+        for (Layout layout : {Layout::dense, Layout::gaps, Layout::part, Layout::repeated})
+            for (int64_t channels : {3, 64})
+                compare({{{4, 11, channels}, type, layout}, {{4, 6}, DType::i32, Layout::gaps, 0, 11}}, kExact,
+                        [](const Side& side) { return side.ops.gather_rows(side[0], side[1]); });
+}
+
+TEST_F(GpuIndexing, TopkEqualsTheCpus) {
+    struct Case {
+        int64_t columns, k;
+    };
+    for (const Case& c : {Case{1, 1}, Case{7, 3}, Case{200, 200}, Case{1000, 10}, Case{4096, 300}, Case{5184, 40}})
+        for (float high : {1e4F, 20.0F}) {  // few whole numbers: many ties
+            const std::vector<test::Input> inputs = {{{3, c.columns}, DType::i32, Layout::dense, -high, high}};
+            const auto found = [&](const Side& side) { return side.ops.topk(side.ops.cast(side[0], DType::f32), c.k); };
+            compare(inputs, kExact, [&](const Side& side) { return found(side).first; });
+            compare(inputs, kExact, [&](const Side& side) { return found(side).second; });
+        }
+}
+
+TEST_F(GpuIndexing, TopkPutsNanLastAndTakesZerosAsEqual) {
+    const float nan = std::nanf("");
+    const auto found = [&](const Side& side) {
+        return side.ops.topk(constant(side.ops, {1, 8}, {-0.0F, nan, 0.0F, -3, INFINITY, nan, -INFINITY, 0.0F}), 8);
+    };
+    compare({}, kExact, [&](const Side& side) { return found(side).first; });
+    compare({}, kExact, [&](const Side& side) { return found(side).second; });
+}
+
+}  // namespace
+}  // namespace sam3
