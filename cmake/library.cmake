@@ -6,7 +6,6 @@ option(BUILD_SHARED_LIBS "Build libsam3 as a shared library" OFF)
 file(GLOB api_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/api/*.cpp)
 add_library(sam3_api STATIC ${api_sources})
 target_include_directories(sam3_api PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR})
-target_compile_definitions(sam3_api PRIVATE SAM3_VERSION="${PROJECT_VERSION}")
 target_link_libraries(sam3_api PUBLIC sam3_engine sam3_media PRIVATE $<BUILD_INTERFACE:sam3_warnings>)
 
 # Names of the library targets with objects below a folder.

@@ -83,11 +83,12 @@ struct sam3_result {
 struct sam3_params {
     std::string model_path;  // a Hugging Face folder, .pt, .safetensors, .gguf or .ggml file, by content
     int n_threads = 4;       // CPU threads; never changes a result
-    bool use_gpu = true;     // use a GPU where this build and the machine have one
-    int seed = 42;           // kept for compatibility; nothing here is random
-    std::string behaviour;   // "official" or "hf": whose post-processing to follow; empty: the model's own
-    int image_size = 0;      // side in pixels that images are scaled to; 0: the model's own
-    std::string precision;   // "f32", "bf16" or "int8": how large products are computed; empty: f32
+    bool use_gpu = true;    // use a GPU where this build and the machine have one; false: the CPU, whatever device says
+    int seed = 42;          // kept for compatibility; nothing here is random
+    std::string behaviour;  // "official" or "hf": whose post-processing to follow; empty: the model's own
+    int image_size = 0;     // side in pixels that images are scaled to; 0: the model's own
+    std::string precision;  // "f32", "bf16" or "int8": how large products are computed; empty: f32, on a GPU bf16
+    std::string device;     // "cpu", "cuda" or "cuda:1"; empty: the first GPU that can be used, else the CPU
 };
 
 // Promptable concept segmentation: find every instance of a concept.

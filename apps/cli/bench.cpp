@@ -40,6 +40,7 @@ struct Profile {
 };
 
 struct Report {
+    std::string device, precision;
     BenchTimes times;
     double load_seconds = 0;
     size_t tensor_bytes = 0;
@@ -77,6 +78,8 @@ Report measure(const Options& options) {
         const Timing timing(report.load_seconds);
         model = options.model.load(bench_parts(job.task));
     }
+    report.device = model->device().name();
+    report.precision = name_of(model->precision());
     const auto session = std::make_shared<ImageSession>(model, options.model.threads);
     status.show("preparing");
     const std::unique_ptr<BenchRunner> runner = make_bench_runner(session, job);
@@ -101,11 +104,9 @@ nlohmann::ordered_json json_of(const BenchTimes::Seconds& times) {
 }
 
 void print_json(const Options& options, const Report& report) {
-    nlohmann::ordered_json json = {{"model", options.model.path},
-                                   {"task", options.job.task},
-                                   {"precision", options.model.precision},
-                                   {"threads", options.model.threads},
-                                   {"runs", options.job.runs}};
+    nlohmann::ordered_json json = {{"model", options.model.path},      {"task", options.job.task},
+                                   {"device", report.device},          {"precision", report.precision},
+                                   {"threads", options.model.threads}, {"runs", options.job.runs}};
     if (options.job.task == "video") json["objects"] = options.job.objects;
     json["load_seconds"] = report.load_seconds;
     json["waits"] = json_of(report.times.waits);

@@ -1,10 +1,12 @@
 #include "command.h"
+#include "engine/device_choice.h"
 #include "host.h"
 #include "media/versions.h"
 #include "runtime/cpu/version.h"
 #include "runtime/device.h"
 #include "runtime/gpu.h"
 #include "sam3.h"
+#include "util/error.h"
 
 #include <algorithm>
 #include <iomanip>
@@ -17,8 +19,8 @@ namespace {
 
 struct Findings {
     Host host;
-    std::vector<std::string> devices;
     std::vector<std::string> gpus;  // or why there are none
+    std::string device;             // what commands take when no --device is given, and how it computes
     std::vector<std::pair<std::string, std::string>> libraries;
     std::vector<std::string> advice;  // what makes this machine slower than it need be
 };
@@ -26,13 +28,19 @@ struct Findings {
 Findings examine() {
     Findings found;
     found.host = describe_host();
-    found.devices.push_back(make_cpu_device()->name());
     const GpuSearch search = find_gpus();
     for (const Gpu& gpu : search.gpus)
         found.gpus.push_back(gpu.name + ", " + pretty_size(gpu.total_bytes) + ", " + pretty_size(gpu.free_bytes) +
                              " free, compute capability " + std::to_string(gpu.major) + "." +
-                             std::to_string(gpu.minor) + "; nothing runs on it yet");
+                             std::to_string(gpu.minor));
     if (search.gpus.empty()) found.gpus.push_back("none: " + search.reason);
+    try {
+        const DeviceChoice choice = choose_device("auto");
+        found.device = choice.device->name() + ", " + name_of(choice.device->usual_precision());
+        if (!search.gpus.empty() && !choice.why_no_gpu.empty()) found.advice.push_back(choice.why_no_gpu);
+    } catch (const Error& problem) {  // SAM3_DEVICE names what is not there
+        found.device = std::string("none: ") + problem.what();
+    }
     found.libraries = {{"CPU kernels", cpu_kernels()}, {"OpenMP", std::to_string(openmp_threads()) + " threads"}};
     for (auto& library : media_library_versions()) found.libraries.push_back(std::move(library));
 
@@ -62,8 +70,8 @@ void print_text(const Findings& found) {
     line("instructions", features.empty() ? "unknown" : features);
     line("threads", std::to_string(found.host.threads));
     line("memory", pretty_size(found.host.memory) + ", " + pretty_size(found.host.free_memory) + " free");
-    for (const auto& device : found.devices) line("device", device);
     for (const auto& gpu : found.gpus) line("GPU", gpu);
+    line("device", found.device);
     for (const auto& [name, version] : found.libraries) line(name, version);
     for (const auto& advice : found.advice) line("note", advice);
 }
@@ -77,8 +85,8 @@ void print_json(const Findings& found) {
     out["threads"] = found.host.threads;
     out["memory"] = found.host.memory;
     out["free_memory"] = found.host.free_memory;
-    out["devices"] = found.devices;
     out["gpus"] = found.gpus;
+    out["device"] = found.device;
     for (const auto& [name, version] : found.libraries) out["libraries"][name] = version;
     out["notes"] = found.advice;
     std::cout << out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";

@@ -18,10 +18,14 @@ void ModelOptions::add_to(CLI::App& command, bool required) {
                     "Side the image is scaled to, a multiple of the patch size (default: the model's)")
         ->check(CLI::Range(1, 8192));
     command
+        .add_option("--device", device,
+                    "cpu, cuda (the first GPU), cuda:N; auto: SAM3_DEVICE if that is set, else a GPU if there is one")
+        ->capture_default_str();
+    command
         .add_option("--precision", precision,
                     "How large products are computed: f32, bf16 or int8: fewer bits are faster and need less memory "
-                    "(docs/performance.md)")
-        ->check(CLI::IsMember({"f32", "bf16", "int8"}))
+                    "(docs/performance.md); auto: f32 on the CPU, bf16 on a GPU")
+        ->check(CLI::IsMember({"auto", "f32", "bf16", "int8"}))
         ->capture_default_str();
     command.add_option("--threads", threads, "CPU threads")->check(CLI::Range(1, 1024))->capture_default_str();
 }
@@ -31,7 +35,8 @@ std::shared_ptr<const Model> ModelOptions::load(const Parts& parts) const {
                         .behaviour = behaviour,
                         .image_size = image_size,
                         .parts = parts,
-                        .precision = precision_named(precision)});
+                        .device = device,
+                        .precision = precision});
 }
 
 }  // namespace sam3::cli

@@ -7,7 +7,8 @@
 #include <memory>
 #include <string>
 
-// The options of every command that runs a model: --model, --behaviour, --image-size, --precision and --threads.
+// The options of every command that runs a model: --model, --behaviour, --image-size, --device, --precision and
+// --threads.
 namespace sam3::cli {
 
 struct ModelOptions {
@@ -15,7 +16,7 @@ struct ModelOptions {
     void add_to(CLI::App& command, bool required = true);
     std::shared_ptr<const Model> load(const Parts& parts = {}) const;  // only what the job needs
 
-    std::string path, behaviour, precision = "f32";
+    std::string path, behaviour, device = "auto", precision = "auto";
     int64_t image_size = 0;  // 0: the model's own
     int threads;             // as many as this process may use, unless told
 };

@@ -133,6 +133,7 @@ nlohmann::json job_of(const Options& options, const VideoInfo& info) {
             {"history", options.history},
             {"behaviour", options.model.behaviour},
             {"image-size", options.model.image_size},
+            {"device", options.model.device},
             {"precision", options.model.precision}};
 }
 

@@ -124,7 +124,8 @@ std::shared_ptr<sam3_model> sam3_load_model(const sam3_params& params) {
         options.path = params.model_path;
         options.behaviour = params.behaviour;
         options.image_size = params.image_size;
-        if (!params.precision.empty()) options.precision = sam3::precision_named(params.precision);
+        options.device = params.use_gpu ? params.device : "cpu";
+        options.precision = params.precision;
         model->model = sam3::Model::load(options);
         return model;
     });

@@ -20,9 +20,15 @@ const char* sam3_c_version(void) { return sam3_version(); }
 const char* sam3_c_last_error(void) { return sam3_last_error(); }
 
 sam3_c_model* sam3_c_load_model(const char* path, const char* behaviour) {
+    return sam3_c_load_model_on(path, behaviour, nullptr, nullptr);
+}
+
+sam3_c_model* sam3_c_load_model_on(const char* path, const char* behaviour, const char* device, const char* precision) {
     sam3_params params;
     if (path != nullptr) params.model_path = path;
     if (behaviour != nullptr) params.behaviour = behaviour;
+    if (device != nullptr) params.device = device;
+    if (precision != nullptr) params.precision = precision;
     auto model = sam3_load_model(params);
     return model ? new (std::nothrow) sam3_c_model{std::move(model)} : nullptr;
 }

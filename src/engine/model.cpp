@@ -1,5 +1,6 @@
 #include "engine/model.h"
 
+#include "engine/device_choice.h"
 #include "engine/model_registry.h"
 #include "engine/model_vocabulary.h"
 #include "models/precision_policy.h"
@@ -14,11 +15,11 @@ std::shared_ptr<const Model> Model::load(const LoadOptions& options) {
     const std::shared_ptr<const WeightFile> file = open_weight_file(options.path);
     std::shared_ptr<Model> model(new Model);
     model->path_ = options.path;
-    model->precision_ = options.precision;
-    model->device_ = make_cpu_device();
+    model->device_ = choose_device(options.device).device;
+    model->precision_ = choose_precision(*model->device_, options.precision);
     require_all_operators(*model->device_);
     model->loaded_ =
-        load_network(file, {*model->device_, options.precision, precision_policy}, {options.behaviour, options.parts});
+        load_network(file, {*model->device_, model->precision_, precision_policy}, {options.behaviour, options.parts});
 
     const Preprocessing& input = model->network().preprocessing();
     model->image_size_ = options.image_size > 0 ? options.image_size : input.size;

@@ -16,7 +16,8 @@ struct LoadOptions {
     std::string behaviour;   // empty: as the file says
     int64_t image_size = 0;  // 0: as the file says
     Parts parts{};
-    Precision precision = Precision::f32;  // of large products; the file's own does not matter
+    std::string device = "auto",
+                precision = "auto";  // engine/device_choice.h; the file's own precision does not matter
 };
 
 // A loaded network with its tokenizer. Shared by any number of sessions and threads; only the text cache changes.

@@ -3,8 +3,17 @@
 #include <cstddef>
 #include <cstdint>
 
-// The functions that libsam3_cuda.so exports. Plain C types: the plug-in is loaded on demand and may be built by
-// another compiler than the program.
+namespace sam3 {
+class Device;
+// What program and plug-in must have in common before one may use the other's C++ objects: the version, the compiler
+// and the layout of its strings. Each compiles this line for itself.
+#define SAM3_CUDA_PLUGIN_TEXT(value) #value
+#define SAM3_CUDA_PLUGIN_ABI(layout) \
+    "sam3 " SAM3_VERSION ", compiler " __VERSION__ ", strings " SAM3_CUDA_PLUGIN_TEXT(layout)
+inline constexpr char kCudaPluginAbi[] = SAM3_CUDA_PLUGIN_ABI(_GLIBCXX_USE_CXX11_ABI);
+}  // namespace sam3
+
+// The functions that libsam3_cuda.so exports; it is loaded on demand and may come from another build than the program.
 extern "C" {
 
 struct Sam3CudaDevice {
@@ -19,4 +28,9 @@ struct Sam3CudaDevice {
 // `error` then says why.
 using Sam3CudaDevicesFunction = int(Sam3CudaDevice* out, int capacity, char* error, size_t error_size);
 Sam3CudaDevicesFunction sam3_cuda_devices;
+
+// A new device on a GPU, which the caller deletes. Null when `abi` is not the plug-in's own kCudaPluginAbi or the GPU
+// cannot be used, and `error` then says why.
+using Sam3CudaMakeDeviceFunction = sam3::Device*(const char* abi, int gpu, char* error, size_t error_size);
+Sam3CudaMakeDeviceFunction sam3_cuda_make_device;
 }

@@ -42,6 +42,9 @@ public:
     virtual std::string name() const = 0;
     virtual bool is_host() const = 0;  // tensor memory can be read by the CPU directly
     virtual const KernelTable& kernels() const = 0;
+    // What large products may be computed in here, and what they are when nobody asks for anything.
+    virtual bool has_precision(Precision precision) const { return precision == Precision::f32; }
+    virtual Precision usual_precision() const { return Precision::f32; }
     // What tensors between the layers of a large part are kept in.
     virtual DType storage_type(Precision precision) const {
         (void)precision;

@@ -17,7 +17,7 @@ Image some_image() {
 std::map<std::string, std::vector<float>> features(const std::string& model, Precision precision) {
     LoadOptions options;
     options.path = data_path("models/" + model);
-    options.precision = precision;
+    options.precision = name_of(precision);
     ImageSession session(Model::load(options), 2);
     std::map<std::string, std::vector<float>> traced;
     session.ops().set_trace([&](const std::string& name, const Tensor& tensor) {

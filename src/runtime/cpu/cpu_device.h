@@ -19,6 +19,7 @@ public:
     std::string name() const override { return "cpu"; }
     bool is_host() const override { return true; }
     const KernelTable& kernels() const override { return kernels_; }
+    bool has_precision(Precision precision) const override { return precision != Precision::fp8; }
 
     std::shared_ptr<Buffer> allocate(size_t bytes) override;
     MemoryStats memory() const override { return pool_->stats(); }

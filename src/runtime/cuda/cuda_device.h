@@ -22,6 +22,10 @@ public:
     std::string name() const override { return name_; }
     bool is_host() const override { return false; }
     const KernelTable& kernels() const override { return kernels_; }
+    bool has_precision(Precision precision) const override {
+        return precision == Precision::f32 || precision == Precision::bf16;
+    }
+    Precision usual_precision() const override { return Precision::bf16; }
     DType storage_type(Precision precision) const override {
         return precision == Precision::f32 ? DType::f32 : DType::bf16;
     }

@@ -1,0 +1,23 @@
+#pragma once
+
+#include "runtime/device.h"
+
+#include <memory>
+#include <string>
+
+namespace sam3 {
+
+struct DeviceChoice {
+    std::shared_ptr<Device> device;
+    std::string why_no_gpu;  // for "auto" on the CPU: a sentence
+};
+
+// What a name stands for. "cpu"; "cuda": the first GPU; "cuda:1": the second one; "auto" or nothing: what the
+// environment variable SAM3_DEVICE names, else the first GPU where it can be used, else the CPU. Fails with a sentence
+// when the name is none of these or the GPU that it names cannot be used.
+DeviceChoice choose_device(const std::string& name);
+
+// "f32", "bf16", ...; "auto" or nothing: the device's usual one. Fails naming those that the device has.
+Precision choose_precision(const Device& device, const std::string& name);
+
+}  // namespace sam3
