@@ -63,7 +63,8 @@ __global__ void attention_kernel(const T* q, const T* k, const T* v, Out* out, T
     Out* const o_row = out + out_map.origin(unit, head) + out_map.token(query);
 #pragma unroll
     for (int i = 0; i < kMostValues; ++i)
-        if (lane + 32 * i < shape.value_size) o_row[lane + 32 * i] = from_float<Out>(sums[i] / total);
+        if (lane + 32 * i < shape.value_size)
+            o_row[lane + 32 * i] = from_float<Out>(total > 0 ? sums[i] / total : 0.0F);
 }
 
 // Joins the parts of split rows, a warp a row.

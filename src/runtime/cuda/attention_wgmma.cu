@@ -1,5 +1,6 @@
 #include "runtime/cuda/attention.cuh"
 #include "runtime/cuda/hopper.cuh"
+#include "runtime/cuda/tensor_map.h"
 #include "runtime/cuda/wgmma.cuh"
 
 #include <algorithm>
@@ -47,6 +48,8 @@ struct WgmmaArgs {
     AttentionShape shape;
     Walk walk;
     int splits, tiles_each;
+    int blocks;  // of queries
+    int items;
     float scale_log2;
 };
 
@@ -68,58 +71,115 @@ struct Shared {
           values(keys + P::kStages * P::kTileBytes),
           barriers(values + P::kStages * P::kTileBytes) {}
     __device__ unsigned queries_full() const { return barriers; }
-    __device__ unsigned keys_full(int s) const { return barriers + 8 * (1 + s); }
-    __device__ unsigned values_full(int s) const { return barriers + 8 * (1 + P::kStages + s); }
-    __device__ unsigned keys_free(int s) const { return barriers + 8 * (1 + 2 * P::kStages + s); }
-    __device__ unsigned values_free(int s) const { return barriers + 8 * (1 + 3 * P::kStages + s); }
+    __device__ unsigned queries_free() const { return barriers + 8; }
+    __device__ unsigned keys_full(int s) const { return barriers + 8 * (2 + s); }
+    __device__ unsigned values_full(int s) const { return barriers + 8 * (2 + P::kStages + s); }
+    __device__ unsigned keys_free(int s) const { return barriers + 8 * (2 + 2 * P::kStages + s); }
+    __device__ unsigned values_free(int s) const { return barriers + 8 * (2 + 3 * P::kStages + s); }
+};
+
+// One after the other, a block computes several of these: some queries of a head, over some of the keys.
+struct Item {
+    int head, unit, block, part, begin, end;
+
+    template <typename P>
+    static __device__ Item at(const WgmmaArgs& a, int index) {
+        Item item{};
+        item.part = index % a.splits;
+        index /= a.splits;
+        item.block = index % a.blocks;
+        index /= a.blocks;
+        item.head = index % a.shape.heads;
+        item.unit = index / a.shape.heads;
+        const int tiles = (a.shape.keys + P::kKeys - 1) / P::kKeys;
+        item.begin = item.part * a.tiles_each;
+        item.end = min(tiles, item.begin + a.tiles_each);
+        return item;
+    }
+};
+
+// A place in the ring of tiles.
+template <typename P>
+struct Turn {
+    int stage = 0, parity = 0;
+
+    __device__ void next() {
+        if (++stage == P::kStages) {
+            stage = 0;
+            parity ^= 1;
+        }
+    }
 };
 
 template <typename P>
-__device__ inline void fetch(const WgmmaArgs& a, const Shared<P>& m, int head, int unit, int block, int begin,
-                             int end) {
+__device__ inline void fetch(const WgmmaArgs& a, const Shared<P>& m) {
     const Walk& w = a.walk;
-    const int image = unit / w.units;
-    const int in_image = unit - image * w.units;
-    const int column = w.window == 0 ? 0 : in_image % w.across * w.window;
-    const int row = w.window == 0 ? 0 : in_image / w.across * w.window;
-    const int q_image = w.shared_queries ? 0 : image;
-    const int k_image = w.shared_keys ? 0 : image;
-    const int v_image = w.shared_values ? 0 : image;
-    arrive_expecting(m.queries_full(), P::kQueryBytes);
-    for (int c = 0; c < P::kBlocks; ++c)
-        copy_box(m.queries + c * P::kQueries * P::kRowBytes, a.q, m.queries_full(), c * (P::kRowBytes / 2), head,
-                 w.window == 0 ? block * P::kQueries : column, w.window == 0 ? 0 : row + block * w.queries_down,
-                 q_image);
-    for (int tile = begin; tile < end; ++tile) {
-        const int stage = (tile - begin) % P::kStages;
-        const int round = (tile - begin) / P::kStages;
-        const int x = w.window == 0 ? tile * P::kKeys : column;
-        const int y = w.window == 0 ? 0 : row + tile * w.keys_down;
-        wait_barrier(m.keys_free(stage), (round & 1) ^ 1);
-        arrive_expecting(m.keys_full(stage), P::kTileBytes);
+    Turn<P> turn;
+    int queries_parity = 0;
+    for (int index = blockIdx.x; index < a.items; index += gridDim.x) {
+        const Item item = Item::at<P>(a, index);
+        const int image = item.unit / w.units;
+        const int in_image = item.unit - image * w.units;
+        const int column = w.window == 0 ? 0 : in_image % w.across * w.window;
+        const int row = w.window == 0 ? 0 : in_image / w.across * w.window;
+        const int q_image = w.shared_queries ? 0 : image;
+        const int k_image = w.shared_keys ? 0 : image;
+        const int v_image = w.shared_values ? 0 : image;
+        wait_barrier(m.queries_free(), queries_parity ^ 1);
+        arrive_expecting(m.queries_full(), P::kQueryBytes);
+        queries_parity ^= 1;
         for (int c = 0; c < P::kBlocks; ++c)
-            copy_box(m.keys + stage * P::kTileBytes + c * P::kKeys * P::kRowBytes, a.k, m.keys_full(stage),
-                     c * (P::kRowBytes / 2), head, x, y, k_image);
-        wait_barrier(m.values_free(stage), (round & 1) ^ 1);
-        arrive_expecting(m.values_full(stage), P::kTileBytes);
-        for (int c = 0; c < P::kBlocks; ++c)
-            copy_box(m.values + stage * P::kTileBytes + c * P::kKeys * P::kRowBytes, a.v, m.values_full(stage),
-                     c * (P::kRowBytes / 2), head, x, y, v_image);
+            copy_box(m.queries + c * P::kQueries * P::kRowBytes, a.q, m.queries_full(), c * (P::kRowBytes / 2),
+                     item.head, w.window == 0 ? item.block * P::kQueries : column,
+                     w.window == 0 ? 0 : row + item.block * w.queries_down, q_image);
+        for (int tile = item.begin; tile < item.end; ++tile, turn.next()) {
+            const int x = w.window == 0 ? tile * P::kKeys : column;
+            const int y = w.window == 0 ? 0 : row + tile * w.keys_down;
+            wait_barrier(m.keys_free(turn.stage), turn.parity ^ 1);
+            arrive_expecting(m.keys_full(turn.stage), P::kTileBytes);
+            for (int c = 0; c < P::kBlocks; ++c)
+                copy_box(m.keys + turn.stage * P::kTileBytes + c * P::kKeys * P::kRowBytes, a.k,
+                         m.keys_full(turn.stage), c * (P::kRowBytes / 2), item.head, x, y, k_image);
+            wait_barrier(m.values_free(turn.stage), turn.parity ^ 1);
+            arrive_expecting(m.values_full(turn.stage), P::kTileBytes);
+            for (int c = 0; c < P::kBlocks; ++c)
+                copy_box(m.values + turn.stage * P::kTileBytes + c * P::kKeys * P::kRowBytes, a.v,
+                         m.values_full(turn.stage), c * (P::kRowBytes / 2), item.head, x, y, v_image);
+        }
     }
 }
 
-// score = queries * keys^T
+// A warpgroup's queries: in registers where there is room, else read from shared memory each time.
 template <typename P>
-__device__ inline void multiply_keys(float (&score)[P::kKeys / 2], unsigned queries, unsigned keys) {
-    constexpr int kSteps = P::kRowBytes / 32;  // of 16 channels in a block of columns
+struct Queries {
+    static constexpr int kSteps = P::kSize / 16;
+    static constexpr bool kInRegisters = P::kSize <= 64;
+    unsigned shared;
+    unsigned values[kInRegisters ? kSteps : 1][4];
+
+    __device__ void load(int warp, int lane) {
+        if constexpr (kInRegisters)
+            for (int s = 0; s < kSteps; ++s)
+                load_matrices(values[s],
+                              shared + swizzled<P::kRowBytes / 16>(warp * 16 + lane % 16, s * 2 + lane / 16) * 16);
+    }
+
+    // score = queries * keys^T
+    __device__ void multiply(float (&score)[P::kKeys / 2], unsigned keys) const {
+        constexpr int kStepsEach = P::kRowBytes / 32;  // of 16 channels in a block of columns
 #pragma unroll
-    for (int c = 0; c < P::kBlocks; ++c)
-#pragma unroll
-        for (int s = 0; s < kSteps; ++s)
-            Wgmma<P::kKeys>::of_shared(score, describe<P::kRowBytes>(queries + c * P::kQueries * P::kRowBytes + s * 32),
-                                       describe<P::kRowBytes>(keys + c * P::kKeys * P::kRowBytes + s * 32),
-                                       c + s > 0 ? 1 : 0);
-}
+        for (int s = 0; s < kSteps; ++s) {
+            const int c = s / kStepsEach;
+            const uint64_t b = describe<P::kRowBytes>(keys + c * P::kKeys * P::kRowBytes + s % kStepsEach * 32);
+            if constexpr (kInRegisters)
+                Wgmma<P::kKeys>::template of_registers<0>(score, values[s], b, s > 0 ? 1 : 0);
+            else
+                Wgmma<P::kKeys>::of_shared(
+                    score, describe<P::kRowBytes>(shared + c * P::kQueries * P::kRowBytes + s % kStepsEach * 32), b,
+                    s > 0 ? 1 : 0);
+        }
+    }
+};
 
 // sums += weights * values
 template <typename P>
@@ -127,7 +187,7 @@ __device__ inline void multiply_values(float (&sums)[P::kSize / 2], const unsign
                                        unsigned values) {
 #pragma unroll
     for (int s = 0; s < P::kKeys / 16; ++s)
-        Wgmma<P::kSize>::of_registers(
+        Wgmma<P::kSize>::template of_registers<1>(
             sums, weights[s], describe<P::kRowBytes>(values + s * 16 * P::kRowBytes, P::kKeys * P::kRowBytes), 1);
 }
 
@@ -186,76 +246,28 @@ __device__ inline void pack_weights(unsigned (&weights)[P::kKeys / 16][4], const
         for (int i = 0; i < 4; ++i) weights[s][i] = pack(score[8 * s + 2 * i], score[8 * s + 2 * i + 1]);
 }
 
-template <typename P, bool kMasked, bool kSplit, typename Out>
-__device__ inline void multiply(const WgmmaArgs& a, const Shared<P>& m, int head, int unit, int block, int part,
-                                int begin, int end) {
-    const int thread = threadIdx.x - 128;
-    const int lane = thread % 32;
-    const int group = thread / 128;
-    const int image = unit / a.shape.per_image;
-    const unsigned queries = m.queries + group * 64 * P::kRowBytes;
-    float score[P::kKeys / 2];
-    float sums[P::kSize / 2] = {};
-    unsigned weights[P::kKeys / 16][4];
-    Rows rows;
-
-    wait_barrier(m.queries_full(), 0);
-    wait_barrier(m.keys_full(0), 0);
-    begin_products();
-    multiply_keys<P>(score, queries, m.keys);
-    commit_products();
-    wait_for_products<0>();
-    if (lane == 0) arrive(m.keys_free(0));
-    weigh<P, kMasked>(score, rows, a, image, begin * P::kKeys, lane);
-    pack_weights<P>(weights, score);
-
-    for (int tile = begin + 1; tile < end; ++tile) {
-        const int stage = (tile - begin) % P::kStages;
-        const int round = (tile - begin) / P::kStages;
-        const int old_stage = (tile - begin - 1) % P::kStages;
-        const int old_round = (tile - begin - 1) / P::kStages;
-        wait_barrier(m.keys_full(stage), round & 1);
-        begin_products();
-        multiply_keys<P>(score, queries, m.keys + stage * P::kTileBytes);
-        commit_products();
-        wait_barrier(m.values_full(old_stage), old_round & 1);
-        begin_products();
-        multiply_values<P>(sums, weights, m.values + old_stage * P::kTileBytes);
-        commit_products();
-        wait_for_products<1>();
-        if (lane == 0) arrive(m.keys_free(stage));
-        weigh<P, kMasked>(score, rows, a, image, tile * P::kKeys, lane);
-        wait_for_products<0>();
-        if (lane == 0) arrive(m.values_free(old_stage));
-#pragma unroll
-        for (int i = 0; i < P::kSize / 2; ++i) sums[i] *= rows.keep[i / 2 % 2];
-        pack_weights<P>(weights, score);
-    }
-    const int stage = (end - begin - 1) % P::kStages;
-    wait_barrier(m.values_full(stage), (end - begin - 1) / P::kStages & 1);
-    begin_products();
-    multiply_values<P>(sums, weights, m.values + stage * P::kTileBytes);
-    commit_products();
-    wait_for_products<0>();
-
+template <typename P, bool kSplit, typename Out>
+__device__ inline void store_rows(const WgmmaArgs& a, const Item& item, const Rows& rows,
+                                  const float (&sums)[P::kSize / 2], int first_row, int lane) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
         float sum = rows.total[half];
         sum += __shfl_xor_sync(0xffffffffU, sum, 1);
         sum += __shfl_xor_sync(0xffffffffU, sum, 2);
-        const int row = block * P::kQueries + group * 64 + thread % 128 / 32 * 16 + lane / 4 + half * 8;
+        const int row = first_row + lane / 4 + half * 8;
         if (row >= a.shape.queries) continue;
         const float factor = sum > 0 ? 1.0F / sum : 0.0F;
         Out* to = nullptr;
         if constexpr (kSplit) {
             const int64_t index =
-                ((static_cast<int64_t>(unit) * a.shape.heads + head) * a.shape.queries + row) * a.splits + part;
+                ((static_cast<int64_t>(item.unit) * a.shape.heads + item.head) * a.shape.queries + row) * a.splits +
+                item.part;
             to = static_cast<Out*>(a.out) + index * P::kSize;
             if (lane % 4 == 0)
                 a.states[index] = {rows.highest[half] == -INFINITY ? -INFINITY : rows.highest[half] * a.scale_log2,
                                    sum};
         } else {
-            to = static_cast<Out*>(a.out) + a.out_map.origin(unit, head) + a.out_map.token(row);
+            to = static_cast<Out*>(a.out) + a.out_map.origin(item.unit, item.head) + a.out_map.token(row);
         }
 #pragma unroll
         for (int n = 0; n < P::kSize / 8; ++n)
@@ -264,89 +276,121 @@ __device__ inline void multiply(const WgmmaArgs& a, const Shared<P>& m, int head
 }
 
 template <typename P, bool kMasked, bool kSplit, typename Out>
+__device__ inline void multiply(const WgmmaArgs& a, const Shared<P>& m) {
+    const int lane = threadIdx.x % 32;
+    const int group = threadIdx.x / 128 - 1;
+    const int warp = threadIdx.x / 32 % 4;
+    Queries<P> queries{m.queries + group * 64 * P::kRowBytes, {}};
+    Turn<P> keys;
+    Turn<P> values;
+    int queries_parity = 0;
+    const auto done = [&](unsigned barrier) {
+        if (lane == 0) arrive(barrier);
+    };
+    for (int index = blockIdx.x; index < a.items; index += gridDim.x) {
+        const Item item = Item::at<P>(a, index);
+        const int image = item.unit / a.shape.per_image;
+        float score[P::kKeys / 2];
+        float sums[P::kSize / 2] = {};
+        unsigned weights[P::kKeys / 16][4];
+        Rows rows;
+
+        wait_barrier(m.queries_full(), queries_parity);
+        queries_parity ^= 1;
+        queries.load(warp, lane);
+        if (Queries<P>::kInRegisters) done(m.queries_free());
+        wait_barrier(m.keys_full(keys.stage), keys.parity);
+        begin_products();
+        queries.multiply(score, m.keys + keys.stage * P::kTileBytes);
+        commit_products();
+        wait_for_products<0>();
+        done(m.keys_free(keys.stage));
+        keys.next();
+        weigh<P, kMasked>(score, rows, a, image, item.begin * P::kKeys, lane);
+        pack_weights<P>(weights, score);
+
+        for (int tile = item.begin + 1; tile < item.end; ++tile) {
+            wait_barrier(m.keys_full(keys.stage), keys.parity);
+            begin_products();
+            queries.multiply(score, m.keys + keys.stage * P::kTileBytes);
+            commit_products();
+            wait_barrier(m.values_full(values.stage), values.parity);
+            begin_products();
+            multiply_values<P>(sums, weights, m.values + values.stage * P::kTileBytes);
+            commit_products();
+            wait_for_products<1>();
+            done(m.keys_free(keys.stage));
+            keys.next();
+            weigh<P, kMasked>(score, rows, a, image, tile * P::kKeys, lane);
+            wait_for_products<0>();
+            done(m.values_free(values.stage));
+            values.next();
+#pragma unroll
+            for (int i = 0; i < P::kSize / 2; ++i) sums[i] *= rows.keep[i / 2 % 2];
+            pack_weights<P>(weights, score);
+        }
+        if (!Queries<P>::kInRegisters) done(m.queries_free());
+        wait_barrier(m.values_full(values.stage), values.parity);
+        begin_products();
+        multiply_values<P>(sums, weights, m.values + values.stage * P::kTileBytes);
+        commit_products();
+        wait_for_products<0>();
+        done(m.values_free(values.stage));
+        values.next();
+        store_rows<P, kSplit, Out>(a, item, rows, sums, item.block * P::kQueries + group * 64 + warp * 16, lane);
+    }
+}
+
+template <typename P, bool kMasked, bool kSplit, typename Out>
 __global__ void __launch_bounds__(P::kThreads, 1) wgmma_kernel(const __grid_constant__ WgmmaArgs a) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     extern __shared__ unsigned char memory[];
     const Shared<P> m(shared_address(memory));
-    const int head = blockIdx.y;
-    const int unit = blockIdx.z;
-    const int block = kSplit ? blockIdx.x / a.splits : blockIdx.x;
-    const int part = kSplit ? blockIdx.x % a.splits : 0;
-    const int tiles = (a.shape.keys + P::kKeys - 1) / P::kKeys;
-    const int begin = kSplit ? part * a.tiles_each : 0;
-    const int end = kSplit ? min(tiles, begin + a.tiles_each) : tiles;
     if (threadIdx.x == 0) {
+        constexpr int kReaders = 4 * P::kGroups;  // warps
         init_barrier(m.queries_full(), 1);
+        init_barrier(m.queries_free(), kReaders);
         for (int s = 0; s < P::kStages; ++s) {
             init_barrier(m.keys_full(s), 1);
             init_barrier(m.values_full(s), 1);
-            init_barrier(m.keys_free(s), 4 * P::kGroups);
-            init_barrier(m.values_free(s), 4 * P::kGroups);
+            init_barrier(m.keys_free(s), kReaders);
+            init_barrier(m.values_free(s), kReaders);
         }
         publish_barriers();
     }
     __syncthreads();
     if (threadIdx.x < 128) {
         give_registers<P::kFetchRegisters>();
-        if (threadIdx.x == 0) fetch<P>(a, m, head, unit, block, begin, end);
+        if (threadIdx.x == 0) fetch<P>(a, m);
     } else {
         take_registers<P::kMultiplyRegisters>();
-        multiply<P, kMasked, kSplit, Out>(a, m, head, unit, block, part, begin, end);
+        multiply<P, kMasked, kSplit, Out>(a, m);
     }
 #else
     (void)a;
 #endif
 }
 
-using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
-
-EncodeTiled encoder() {
-    static const EncodeTiled found = [] {
-        void* function = nullptr;
-        cudaDriverEntryPointQueryResult result{};
-        const cudaError_t status =
-            cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &result);
-        if (status != cudaSuccess || result != cudaDriverEntryPointSuccess) function = nullptr;
-        return reinterpret_cast<EncodeTiled>(function);
-    }();
-    return found;
-}
-
 // x as {channels of a head, heads, columns, rows, images}; a copy brings `down` rows of `across` columns.
 template <typename P>
 CUtensorMap map_of(const Tensor& x, int heads, int window, int across, int down) {
-    const bool flat = window == 0;
     const bool shared = x.stride(0) == 0 || x.dim(0) == 1;
-    const auto bytes = [&](int64_t stride) { return static_cast<cuuint64_t>(stride) * sizeof(bf16); };
-    const int64_t token = flat ? x.stride(1) : x.stride(2);
-    const cuuint64_t sizes[5] = {static_cast<cuuint64_t>(P::kSize), static_cast<cuuint64_t>(heads),
-                                 static_cast<cuuint64_t>(flat ? x.dim(1) : x.dim(2)),
-                                 static_cast<cuuint64_t>(flat ? 1 : x.dim(1)),
-                                 static_cast<cuuint64_t>(shared ? 1 : x.dim(0))};
-    const int64_t line = flat ? token * x.dim(1) : x.stride(1);
-    const cuuint64_t strides[4] = {P::kSize * sizeof(bf16), bytes(token), bytes(line),
-                                   bytes(shared ? line * (flat ? 1 : x.dim(1)) : x.stride(0))};
-    const cuuint32_t box[5] = {P::kRowBytes / 2, 1, static_cast<cuuint32_t>(across), static_cast<cuuint32_t>(down), 1};
-    const cuuint32_t steps[5] = {1, 1, 1, 1, 1};
-    CUtensorMap map{};
-    const CUresult status = encoder()(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 5, x.raw(), sizes, strides, box, steps,
-                                      CU_TENSOR_MAP_INTERLEAVE_NONE,
-                                      P::kRowBytes == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
-                                      CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-    if (status != CUDA_SUCCESS) fail("attention: the GPU's driver cannot describe a tensor of ", to_string(x.shape()));
-    return map;
+    const int64_t columns = window == 0 ? x.dim(1) : x.dim(2);
+    const int64_t rows = window == 0 ? 1 : x.dim(1);
+    const int64_t token = window == 0 ? x.stride(1) : x.stride(2);
+    const int64_t line = window == 0 ? token * columns : x.stride(1);
+    return tensor_map(x.raw(), {P::kSize, heads, columns, rows, shared ? 1 : x.dim(0)},
+                      {P::kSize, token, line, shared ? line * rows : x.stride(0)},
+                      {P::kRowBytes / 2, 1, across, down, 1}, P::kRowBytes);
 }
 
 template <typename P, bool kMasked, bool kSplit, typename Out>
-void start(const WgmmaArgs& a, cudaStream_t stream) {
+void start(const WgmmaArgs& a, int multiprocessors, cudaStream_t stream) {
     const auto kernel = wgmma_kernel<P, kMasked, kSplit, Out>;
     static const cudaError_t raised =
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, P::kBytes);
     check(raised, "attention");
-    const int64_t blocks = blocks_for(a.shape.queries, P::kQueries) * a.splits;
-    kernel<<<dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(a.shape.heads),
-                  static_cast<unsigned>(a.shape.units)),
-             P::kThreads, P::kBytes, stream>>>(a);
+    kernel<<<static_cast<unsigned>(std::min(a.items, multiprocessors)), P::kThreads, P::kBytes, stream>>>(a);
 }
 
 // Parts that the keys are cut into, so that the blocks fill the GPU evenly; joining them costs something.
@@ -378,10 +422,13 @@ void attend(const ExecContext& context, const AttentionArgs& args, WgmmaArgs a, 
     a.q = map_of<P>(q, args.heads, w, w == 0 ? P::kQueries : w, a.walk.queries_down);
     a.k = map_of<P>(k, args.heads, w, w == 0 ? P::kKeys : w, a.walk.keys_down);
     a.v = map_of<P>(v, args.heads, w, w == 0 ? P::kKeys : w, a.walk.keys_down);
+    const int multiprocessors = device_of(context).multiprocessors();
     const int64_t tiles = blocks_for(a.shape.keys, P::kKeys);
-    const int splits = w == 0 ? splits_for<P>(a.shape, device_of(context).multiprocessors()) : 1;
+    const int splits = w == 0 ? splits_for<P>(a.shape, multiprocessors) : 1;
     a.tiles_each = static_cast<int>(blocks_for(tiles, splits));
     a.splits = static_cast<int>(blocks_for(tiles, a.tiles_each));
+    a.blocks = static_cast<int>(blocks_for(a.shape.queries, P::kQueries));
+    a.items = a.blocks * a.splits * a.shape.heads * a.shape.units;
     const bool masked = a.key_mask != nullptr;
     const SplitRows parts = a.splits == 1 ? SplitRows{} : SplitRows(context, a.shape, a.splits);
     if (a.splits > 1) {
@@ -390,11 +437,14 @@ void attend(const ExecContext& context, const AttentionArgs& args, WgmmaArgs a, 
     }
     launch(context, "attention", [&](cudaStream_t stream) {
         if (a.splits > 1)
-            masked ? start<P, true, true, float>(a, stream) : start<P, false, true, float>(a, stream);
+            masked ? start<P, true, true, float>(a, multiprocessors, stream)
+                   : start<P, false, true, float>(a, multiprocessors, stream);
         else if (args.out.dtype() == DType::f32)
-            masked ? start<P, true, false, float>(a, stream) : start<P, false, false, float>(a, stream);
+            masked ? start<P, true, false, float>(a, multiprocessors, stream)
+                   : start<P, false, false, float>(a, multiprocessors, stream);
         else
-            masked ? start<P, true, false, bf16>(a, stream) : start<P, false, false, bf16>(a, stream);
+            masked ? start<P, true, false, bf16>(a, multiprocessors, stream)
+                   : start<P, false, false, bf16>(a, multiprocessors, stream);
     });
     if (a.splits > 1) join_rows(context, parts, a.shape, a.out_map, args.out);
 }
@@ -405,7 +455,7 @@ bool fits(int window, int tokens) { return window == 0 || (tokens % window == 0 
 
 bool wgmma_takes(const ExecContext& context, const AttentionShape& shape, const ScoreTerms& terms, int window) {
     const bool size = shape.head_size == 32 || shape.head_size == 64 || shape.head_size == 256;
-    if (!size || !device_of(context).is_hopper() || encoder() == nullptr || terms.any_bias() || terms.causal)
+    if (!size || !device_of(context).is_hopper() || !can_map_tensors() || terms.any_bias() || terms.causal)
         return false;
     constexpr int kFewKeys = 512;  // then there is little to overlap
     if (window == 0) return shape.keys >= kFewKeys && shape.queries >= kFewKeys;

@@ -159,7 +159,9 @@ Tensor reordered(const Tensor& weight, bool taps_first) {
 
 void conv2d(const ExecContext& context, const Conv2dArgs& args) {
     const auto& weights = static_cast<const CudaConv2d&>(*args.weights);
-    if (mma_takes(weights, args.x))
+    if (wgmma_takes(context, weights, args.x))
+        conv2d_wgmma(context, args, weights);
+    else if (mma_takes(weights, args.x))
         conv2d_mma(context, args, weights);
     else if (weights.groups == 1)
         by_patches(context, args, weights);

@@ -41,6 +41,7 @@ __global__ void shuffle_kernel(const T* products, const T* residual, int64_t res
 
 void conv_transpose_2x2(const ExecContext& context, const ConvTranspose2x2Args& args) {
     const auto& weights = static_cast<const CudaLinear&>(*args.weights);
+    if (wgmma_takes_transposed(context, weights, args.x)) return conv_transpose_wgmma(context, args, weights);
     const int64_t rows = args.x.numel() / args.x.dim(3);
     const Tensor products = new_tensor(context, {rows, weights.out_features}, args.out.dtype());
     multiply_rows(context, args.x.reshape({rows, args.x.dim(3)}), weights, Activation::none, {}, products);

@@ -1,0 +1,54 @@
+#include "runtime/cuda/tensor_map.h"
+
+#include "util/error.h"
+
+#include <cuda_runtime.h>
+
+namespace sam3::cuda {
+
+namespace {
+
+using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
+
+EncodeTiled encoder() {
+    static const EncodeTiled found = [] {
+        constexpr unsigned kSinceCuda = 12000;
+        void* function = nullptr;
+        cudaDriverEntryPointQueryResult result{};
+        const cudaError_t status = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, kSinceCuda,
+                                                                    cudaEnableDefault, &result);
+        const bool there = status == cudaSuccess && result == cudaDriverEntryPointSuccess;
+        return there ? reinterpret_cast<EncodeTiled>(function) : nullptr;
+    }();
+    return found;
+}
+
+}  // namespace
+
+bool can_map_tensors() { return encoder() != nullptr; }
+
+CUtensorMap tensor_map(const void* data, const std::array<int64_t, 5>& sizes, const std::array<int64_t, 4>& strides,
+                       const std::array<int, 5>& box, int row_bytes) {
+    constexpr size_t kElement = 2;
+    std::array<cuuint64_t, 5> extents{};
+    std::array<cuuint64_t, 4> steps{};
+    std::array<cuuint32_t, 5> part{};
+    constexpr std::array<cuuint32_t, 5> kEvery = {1, 1, 1, 1, 1};
+    for (size_t i = 0; i < 5; ++i) {
+        extents[i] = static_cast<cuuint64_t>(sizes[i]);
+        part[i] = static_cast<cuuint32_t>(box[i]);
+        if (i < 4) steps[i] = static_cast<cuuint64_t>(strides[i]) * kElement;
+    }
+    CUtensorMap map{};
+    const CUresult status =
+        encoder()(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 5, const_cast<void*>(data), extents.data(), steps.data(),
+                  part.data(), kEvery.data(), CU_TENSOR_MAP_INTERLEAVE_NONE,
+                  row_bytes == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
+                  CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    if (status != CUDA_SUCCESS)
+        fail("CUDA cannot describe a tensor of ", sizes[0], " x ", sizes[1], " x ", sizes[2], " x ", sizes[3], " x ",
+             sizes[4], " elements to its copy engine: error ", static_cast<int>(status));
+    return map;
+}
+
+}  // namespace sam3::cuda
