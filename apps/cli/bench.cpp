@@ -20,9 +20,13 @@ struct Options {
     ModelOptions model;
     BenchJob job;
     std::string image;
+    int runs = 0, warmup = -1;  // 0 and -1: what suits the device
     bool profile = false;
     bool json = false;
+    bool random = false;
 };
+
+constexpr int kRuns = 3, kGpuRuns = 50, kGpuWarmup = 5;
 
 // One more run with a clock around every operator, and what the machine could do at most.
 struct Profile {
@@ -41,6 +45,7 @@ struct Profile {
 
 struct Report {
     std::string device, precision;
+    int runs = 0, warmup = 0;
     BenchTimes times;
     double load_seconds = 0;
     size_t tensor_bytes = 0;
@@ -56,14 +61,22 @@ double median(std::vector<double> values) {
 
 double best(const std::vector<double>& values) { return *std::min_element(values.begin(), values.end()); }
 
-void measure_profile(ImageSession& session, BenchRunner& runner, Profile& profile) {
-    session.ops().set_profiler(&profile.operators);
+double seconds_of_run(BenchRunner& runner) {
     BenchTimes once;
+    double seconds = 0;
     {
-        const Timing timing(profile.seconds);
+        const Timing timing(seconds);  // a run ends with the device idle
         runner.run(once);
     }
+    return seconds;
+}
+
+void measure_profile(ImageSession& session, BenchRunner& runner, Profile& profile) {
+    session.ops().set_profiler(&profile.operators);
+    profile.seconds = seconds_of_run(runner);
     session.ops().set_profiler(nullptr);
+    // Clocks around single operators keep a GPU waiting; its speed is that of a run without them.
+    if (!session.model().device().is_host()) profile.seconds = seconds_of_run(runner);
     profile.peak = measure_peak(session.ops(), session.model().precision());
 }
 
@@ -76,15 +89,21 @@ Report measure(const Options& options) {
     std::shared_ptr<const Model> model;
     {
         const Timing timing(report.load_seconds);
-        model = options.model.load(bench_parts(job.task));
+        model = options.model.load(bench_parts(job.task), options.random);
     }
     report.device = model->device().name();
     report.precision = name_of(model->precision());
+    const bool host = model->device().is_host();
+    report.runs = options.runs > 0 ? options.runs : host ? kRuns : kGpuRuns;
+    report.warmup = options.warmup >= 0 ? options.warmup : host ? 0 : kGpuWarmup;
     const auto session = std::make_shared<ImageSession>(model, options.model.threads);
+    session->wait_for_steps(true);
     status.show("preparing");
     const std::unique_ptr<BenchRunner> runner = make_bench_runner(session, job);
-    for (int i = 0; i < job.runs; ++i) {
-        status.show("run " + std::to_string(i + 1) + " of " + std::to_string(job.runs));
+    BenchTimes unused;
+    for (int i = 0; i < report.warmup; ++i) runner->run(unused);
+    for (int i = 0; i < report.runs; ++i) {
+        status.show("run " + std::to_string(i + 1) + " of " + std::to_string(report.runs));
         runner->run(report.times);
     }
     report.tensor_bytes = model->device().memory().peak;
@@ -104,9 +123,14 @@ nlohmann::ordered_json json_of(const BenchTimes::Seconds& times) {
 }
 
 void print_json(const Options& options, const Report& report) {
-    nlohmann::ordered_json json = {{"model", options.model.path},      {"task", options.job.task},
-                                   {"device", report.device},          {"precision", report.precision},
-                                   {"threads", options.model.threads}, {"runs", options.job.runs}};
+    nlohmann::ordered_json json = {{"model", options.random ? "random SAM 3" : options.model.path},
+                                   {"task", options.job.task},
+                                   {"device", report.device},
+                                   {"precision", report.precision},
+                                   {"threads", options.model.threads},
+                                   {"runs", report.runs},
+                                   {"warmup", report.warmup},
+                                   {"batch", options.job.batch}};
     if (options.job.task == "video") json["objects"] = options.job.objects;
     json["load_seconds"] = report.load_seconds;
     json["waits"] = json_of(report.times.waits);
@@ -129,10 +153,22 @@ void print_row(const std::string& name, const std::vector<double>& seconds) {
               << best(seconds) << "\n";
 }
 
+// Of whole batches: a picture of one waits for all of it.
+void print_throughput(int batch, const BenchTimes& times) {
+    for (const auto& [key, words] : bench_waits())
+        if (times.waits.count(key) != 0 && key.starts_with("image_"))
+            std::cout << words << ", " << batch << " at a time: " << std::setprecision(1)
+                      << batch / median(times.waits.at(key)) << " images/s\n";
+    std::cout << std::setprecision(4);
+}
+
 void print_table(const Options& options, const Report& report) {
+    std::cout << report.device << ", " << report.precision << ", " << report.runs << " runs after " << report.warmup
+              << "\n\n";
     std::cout << std::fixed << std::setprecision(4) << "wait                  median s      best s\n";
     for (const auto& [key, words] : bench_waits())
         if (report.times.waits.count(key) != 0) print_row(words, report.times.waits.at(key));
+    if (options.job.batch > 1) print_throughput(options.job.batch, report.times);
     std::cout << "\nstep                  median s      best s\n";
     for (const auto& [step, seconds] : report.times.steps) print_row(step, seconds);
     std::cout << "\nloaded in " << std::setprecision(2) << report.load_seconds << " s; tensors and weights at most "
@@ -163,8 +199,9 @@ void add_bench(CLI::App& program, Action& chosen) {
     options->model.add_to(*command);
     command
         ->add_option("--task", options->job.task,
-                     "image (phrases and clicks), phrase, click, or video (a frame with clicked objects)")
-        ->check(CLI::IsMember({"image", "phrase", "click", "video"}))
+                     "image (phrases and clicks), encoder (its features alone), phrase, click, or video (a frame with "
+                     "clicked objects)")
+        ->check(CLI::IsMember({"image", "encoder", "phrase", "click", "video"}))
         ->capture_default_str();
     command->add_option("-i,--image", options->image,
                         "Picture to use (default: a synthetic one of 1280 x 960); a video's frames are it, moved");
@@ -176,14 +213,25 @@ void add_bench(CLI::App& program, Action& chosen) {
                      "Objects with a score above it get a mask, and every mask takes time")
         ->check(CLI::Range(0.0, 1.0))
         ->capture_default_str();
+    command->add_option("--top-k", options->job.top_k, "Only so many objects get a mask, the best ones; 0: all")
+        ->check(CLI::Range(0, 1000))
+        ->capture_default_str();
+    command->add_option("--batch", options->job.batch, "Pictures at a time; also shows images per second")
+        ->check(CLI::Range(1, 256))
+        ->capture_default_str();
     command->add_option("--objects", options->job.objects, "Objects to follow in the video")
         ->check(CLI::Range(1, 1000))
         ->capture_default_str();
     command
-        ->add_option("--runs", options->job.runs,
-                     "How many images, or video frames after the first, to measure; the median and the best are shown")
-        ->check(CLI::Range(1, 1000))
-        ->capture_default_str();
+        ->add_option("--runs", options->runs,
+                     "How many images, or video frames after the first, to measure; the median and the best are shown "
+                     "(default: 3, on a GPU 50)")
+        ->check(CLI::Range(1, 1000));
+    command->add_option("--warmup", options->warmup, "Runs before those that count (default: 0, on a GPU 5)")
+        ->check(CLI::Range(0, 1000));
+    command->add_flag("--random", options->random,
+                      "Random weights of the published SAM 3's size, made in memory; the model's file gives only the "
+                      "tokenizer. Time does not depend on the weights, but --top-k should say how many masks to make");
     command->add_flag("--profile", options->profile,
                       "Also time every operator in one more run, and the largest product this machine can do");
     command->add_flag("--json", options->json, "Print JSON");
@@ -191,7 +239,8 @@ void add_bench(CLI::App& program, Action& chosen) {
         "Examples:\n"
         "  sam3 bench -m models/sam3-shapes.gguf --runs 10\n"
         "  sam3 bench -m models/sam3-shapes.gguf --task video --objects 3 --runs 8\n"
-        "  sam3 bench -m sam3 -i photo.jpg -t car --runs 1 --profile");
+        "  sam3 bench -m sam3 -i photo.jpg -t car --runs 1 --profile\n"
+        "  sam3 bench -m models/sam3-shapes.gguf --random --threshold 0 --top-k 10 --device cuda");
     command->callback([options, &chosen] { chosen = [options] { run(*options); }; });
 }
 

@@ -12,12 +12,14 @@
 namespace sam3::cli {
 
 struct BenchJob {
-    std::string task = "image";  // "image": all that the model can do with a picture; "phrase", "click", "video"
+    // "image": all that the model can do with a picture; "encoder": its features alone; "phrase", "click", "video"
+    std::string task = "image";
     Image picture;
     std::string text = "object", second = "thing";  // phrases
     float threshold = 0.5F;                         // scores above it get a mask
+    int top_k = 0;                                  // of those the best so many; 0: all
+    int batch = 1;                                  // pictures at a time
     int objects = 3;                                // clicked on the first frame of the video
-    int runs = 3;
 };
 
 struct BenchTimes {
@@ -46,7 +48,8 @@ std::unique_ptr<BenchRunner> make_bench_runner(std::shared_ptr<ImageSession> ses
 // A picture of smooth colours: timing does not depend on what is seen, but a constant one could take short cuts.
 Image synthetic_picture();
 
-// GFLOP/s of the largest product of SAM 3's image encoder, best of a few: what this machine does at most.
+// GFLOP/s of one large product, best of a few: what the device does at most. On the CPU it is the largest of SAM 3's
+// image encoder; a GPU needs a larger one to be busy.
 double measure_peak(Ops& ops, Precision precision);
 
 }  // namespace sam3::cli

@@ -30,11 +30,12 @@ void ModelOptions::add_to(CLI::App& command, bool required) {
     command.add_option("--threads", threads, "CPU threads")->check(CLI::Range(1, 1024))->capture_default_str();
 }
 
-std::shared_ptr<const Model> ModelOptions::load(const Parts& parts) const {
+std::shared_ptr<const Model> ModelOptions::load(const Parts& parts, bool random) const {
     return Model::load({.path = path,
                         .behaviour = behaviour,
                         .image_size = image_size,
                         .parts = parts,
+                        .random = random,
                         .device = device,
                         .precision = precision});
 }

@@ -14,7 +14,7 @@ namespace sam3::cli {
 struct ModelOptions {
     ModelOptions();
     void add_to(CLI::App& command, bool required = true);
-    std::shared_ptr<const Model> load(const Parts& parts = {}) const;  // only what the job needs
+    std::shared_ptr<const Model> load(const Parts& parts = {}, bool random = false) const;  // only what the job needs
 
     std::string path, behaviour, device = "auto", precision = "auto";
     int64_t image_size = 0;  // 0: the model's own

@@ -1,6 +1,5 @@
 #include "engine/image_session.h"
 
-#include "engine/timing.h"
 #include "mask/geometry.h"
 #include "mask/upsample.h"
 #include "util/error.h"
@@ -129,7 +128,7 @@ PromptPart ImageSession::encode_prompt(const ConceptPrompt& prompt) {
         fail("there is nothing to look for: give a phrase, an exemplar box, or both");
     PromptPart part;
     {
-        const Timing timing(seconds_["text_encoder"]);
+        const Timing timing = time_step("text_encoder");
         const TextFeatures text = model_->text_features(ops_, is_blank(prompt.text) ? kVisualPhrase : prompt.text);
         part.text = text.tokens;
         part.text_valid = text.valid;
@@ -137,7 +136,7 @@ PromptPart ImageSession::encode_prompt(const ConceptPrompt& prompt) {
     ops_.trace("text.features", part.text.unsqueeze(0));
     if (!geometry.empty() || model_->behaviour().cls_on_text_only) {
         const DetectorFeatures features = detector_features().image(prompt.image);  // has a time of its own
-        const Timing timing(seconds_["geometry_encoder"]);
+        const Timing timing = time_step("geometry_encoder");
         part.geometry = model_->detector().encode_geometry(ops_, features, geometry);
         ops_.trace("geometry.features", part.geometry);
     }
@@ -146,7 +145,7 @@ PromptPart ImageSession::encode_prompt(const ConceptPrompt& prompt) {
 
 const DetectorFeatures& ImageSession::detector_features() {
     if (detector_features_.maps.empty()) {
-        const Timing timing(seconds_["detector_neck"]);
+        const Timing timing = time_step("detector_neck");
         detector_features_ = model_->detector().features(ops_, trunk_);
         if (!model_->answers_clicks()) trunk_ = {};  // nobody else starts from it
     }
@@ -185,7 +184,7 @@ void ImageSession::detect_batch(std::span<const ConceptPrompt> prompts, std::vec
     Sam3Detector::Output output;
     {
         const DetectorFeatures features = features_for(prompts);
-        const Timing timing(seconds_["concept_decoder"]);
+        const Timing timing = time_step("concept_decoder");
         output = model_->detector().detect(ops_, features, model_->detector().join(ops_, parts));
     }
     if (ops_.tracing()) {
@@ -201,7 +200,7 @@ ConceptResult ImageSession::read_out(const Sam3Detector::Output& output, int64_t
     const ImageSize size = sizes_[static_cast<size_t>(prompt.image)];
     const bool suppress_boxes = options.nms_threshold < 1.0F && options.nms_on_boxes;
     const bool suppress_masks = options.nms_threshold < 1.0F && !options.nms_on_boxes;
-    const Timing timing(seconds_["masks"]);
+    const Timing timing = time_step("masks");
     ConceptResult result;
     result.presence = sigmoid(ops_.download(output.presence.slice(0, row, 1)).data<float>()[0]);
     std::vector<Detection> found =

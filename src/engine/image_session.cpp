@@ -1,6 +1,5 @@
 #include "engine/image_session.h"
 
-#include "engine/timing.h"
 #include "image/normalize.h"
 #include "image/resize.h"
 #include "util/error.h"
@@ -45,7 +44,7 @@ void ImageSession::encode(std::span<const Image> images) {
     Tensor pixels = Tensor::host({static_cast<int64_t>(images.size()), side, side, 3});
     std::vector<ImageSize> sizes;
     {
-        const Timing timing(seconds_["preprocess"]);
+        const Timing timing = time_step("preprocess");
         for (size_t i = 0; i < images.size(); ++i) {
             const Size inside = preprocessing.keep_aspect ? fit_longest_side({images[i].width, images[i].height}, side)
                                                           : Size{side, side};
@@ -55,7 +54,7 @@ void ImageSession::encode(std::span<const Image> images) {
             sizes.push_back({images[i].width, images[i].height, inside.width, inside.height});
         }
     }
-    const Timing timing(seconds_["image_encoder"]);
+    const Timing timing = time_step("image_encoder");
     trunk_ = model_->network().encode(ops_, ops_.upload(pixels));
     sizes_ = std::move(sizes);
     ++encodings_;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "engine/model.h"
+#include "engine/timing.h"
 #include "image/image.h"
 #include "image/normalize.h"
 #include "mask/geometry.h"
@@ -109,12 +110,15 @@ public:
     const std::shared_ptr<const Model>& shared_model() const { return model_; }
     Ops& ops() { return ops_; }
     const std::map<std::string, double>& seconds() const { return seconds_; }  // by step, since the last encode
+    // Whether a step's seconds wait for the device, which otherwise works on while the next step begins.
+    void wait_for_steps(bool wait) { wait_for_steps_ = wait; }
 
 private:
     struct ImageSize {
         int width = 0, height = 0;                // of the original image
         int scaled_width = 0, scaled_height = 0;  // of its part of the network's input
     };
+    Timing time_step(const char* step) { return Timing(seconds_[step], wait_for_steps_ ? &ops_.device() : nullptr); }
     GeometryPrompt geometry_of(const ConceptPrompt& prompt) const;
     PromptPart encode_prompt(const ConceptPrompt& prompt);
     const DetectorFeatures& detector_features();
@@ -140,6 +144,7 @@ private:
     std::vector<InteractiveFeatures> interactive_features_;  // made by the first click
     std::vector<ImageSize> sizes_;
     uint64_t encodings_ = 0;
+    bool wait_for_steps_ = false;
     std::map<std::string, double> seconds_;
 };
 

@@ -3,6 +3,7 @@
 #include "engine/device_choice.h"
 #include "engine/model_registry.h"
 #include "engine/model_vocabulary.h"
+#include "engine/random_weights.h"
 #include "models/precision_policy.h"
 #include "util/error.h"
 #include "weights/binder.h"
@@ -19,7 +20,8 @@ std::shared_ptr<const Model> Model::load(const LoadOptions& options) {
     model->precision_ = choose_precision(*model->device_, options.precision);
     require_all_operators(*model->device_);
     model->loaded_ =
-        load_network(file, {*model->device_, model->precision_, precision_policy}, {options.behaviour, options.parts});
+        load_network(options.random ? random_sam3_weights() : file,
+                     {*model->device_, model->precision_, precision_policy}, {options.behaviour, options.parts});
 
     const Preprocessing& input = model->network().preprocessing();
     model->image_size_ = options.image_size > 0 ? options.image_size : input.size;

@@ -16,6 +16,7 @@ struct LoadOptions {
     std::string behaviour;   // empty: as the file says
     int64_t image_size = 0;  // 0: as the file says
     Parts parts{};
+    bool random = false;  // random weights of the published SAM 3's size; of the file only the tokenizer is read
     std::string device = "auto",
                 precision = "auto";  // engine/device_choice.h; the file's own precision does not matter
 };

@@ -1,5 +1,4 @@
 #include "engine/image_session.h"
-#include "engine/timing.h"
 #include "mask/components.h"
 #include "mask/upsample.h"
 #include "util/error.h"
@@ -66,7 +65,7 @@ void trace_answer(Ops& ops, const SamMaskDecoder::Output& output, int64_t row, b
 
 const InteractiveFeatures& ImageSession::interactive_features(int image) {
     if (interactive_features_.empty()) {
-        const Timing timing(seconds_["tracker_neck"]);
+        const Timing timing = time_step("tracker_neck");
         interactive_features_ = model_->network().interactive_features(ops_, trunk_);
     }
     return interactive_features_[static_cast<size_t>(image)];
@@ -182,7 +181,7 @@ std::vector<VisualAnswer> ImageSession::segment(std::span<const VisualQuery> que
         while (end < queries.size() && end - start < kObjectsPerBatch && queries[end].image == queries[start].image)
             ++end;
         const InteractiveFeatures& features = clickable_features(queries[start].image);
-        const Timing timing(seconds_["mask_decoder"]);
+        const Timing timing = time_step("mask_decoder");
         std::vector<InteractivePrompt> prompts;
         for (size_t i = start; i < end; ++i) prompts.push_back(interactive_prompt(queries[i]));
         const SamMaskDecoder::Output output = head.decode(ops_, features, prompts, model_->image_size());
@@ -210,7 +209,7 @@ PointCandidates ImageSession::decode_points(std::span<const Point> points, int i
         prompts.push_back(interactive_prompt(query));
     }
     const InteractiveFeatures& features = clickable_features(image);
-    const Timing timing(seconds_["mask_decoder"]);
+    const Timing timing = time_step("mask_decoder");
     const SamMaskDecoder::Output output = head.decode(ops_, features, prompts, model_->image_size());
     const int64_t candidates = output.iou.dim(1) - 1;  // without the single mask
     return {ops_.download(output.masks.slice(1, 1, candidates)), ops_.download(output.iou.slice(1, 1, candidates))};

@@ -84,6 +84,13 @@ public:
     std::optional<WeightTensor> stored(const std::string& name);
     std::optional<Shape> shape_of(const std::string& name);  // canonical; empty when it cannot be read
 
+    // What was asked for so far and is not in the file.
+    struct Missing {
+        std::string name;
+        Shape shape;
+    };
+    const std::vector<Missing>& missing() const { return missing_; }
+
     // Throws one Error that lists what was missing or did not fit; `what` names what was being loaded.
     void finish(std::string_view what) const { report(what, nullptr); }
     // As above, and lists tensors that nobody asked for, except those that `may_be_left` describes (canonical names).
@@ -128,10 +135,6 @@ private:
     std::unordered_map<std::string, Entry> entries_;
     std::vector<std::string> order_;  // canonical names in the order of the file
 
-    struct Missing {
-        std::string name;
-        Shape shape;
-    };
     std::vector<Missing> missing_;
     std::vector<std::string> misshaped_, unreadable_;  // sentences
     std::unordered_set<std::string> reported_;
