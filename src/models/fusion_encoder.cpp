@@ -18,10 +18,12 @@ FusionEncoder::FusionEncoder(const nn::LoadContext& context, const Scope& scope,
 Tensor FusionEncoder::forward(Ops& ops, const Tensor& features, const Tensor& positions,
                               const PromptTokens& prompt) const {
     Tensor x = ops.cast(features, DType::f32);  // what the layers add up
+    Tensor placed = positions;
     for (size_t i = 0; i < layers_.size(); ++i) {
         const Layer& layer = layers_[i];
         Tensor h = layer.norm1.forward(ops, x);
-        const Tensor with_positions = ops.add(h, positions);
+        placed = ops.cast(placed, h.dtype());
+        const Tensor with_positions = ops.add(h, placed);
         x = layer.self_attention.forward(ops, with_positions, with_positions, h, x);
         if (i == 0) x = ops.contiguous(x.expand(0, prompt.tokens.dim(0)));
         h = layer.norm2.forward(ops, x);

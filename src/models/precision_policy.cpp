@@ -13,10 +13,15 @@ namespace {
 // time does not matter and its errors could: the patch embedding, whose errors every layer inherits, the heads that
 // give scores and boxes, the parts that run once for a prompt.
 constexpr std::string_view kLargeParts[] = {
-    "vision_encoder.backbone.layers.",  // SAM 3
-    "vision_encoder.layers.",           // SAM 1
-    "text_model.encoder.layers.",      "detr_encoder.layers.", "detr_decoder.layers.",
-    "memory_attention.layers.",        "fpn_layers.",          "pixel_decoder.conv_layers.",
+    "vision_encoder.backbone.layers.",      // SAM 3
+    "vision_encoder.backbone.layer_norm.",  // what its layers add to
+    "vision_encoder.layers.",               // SAM 1
+    "text_model.encoder.layers.",
+    "detr_encoder.layers.",
+    "detr_decoder.layers.",
+    "memory_attention.layers.",
+    "fpn_layers.",
+    "pixel_decoder.conv_layers.",
 };
 
 }  // namespace

@@ -71,8 +71,7 @@ Tensor Vit::attend(Ops& ops, const Block& block, const Tensor& normed, const Tab
     const int64_t width = normed.dim(2);
     if (block.window == 0) {
         const Tensor qkv = block.qkv.forward(ops, normed).reshape({batch, height * width, 3 * c});
-        for (const int64_t start : {int64_t{0}, c})
-            ops.rope_2d_(qkv.slice(-1, start, c), tables.global_rope, config_.heads);
+        ops.rope_2d_(qkv.slice(-1, 0, 2 * c), tables.global_rope, 2 * config_.heads);  // queries and keys
         return ops
             .attention(qkv.slice(-1, 0, c), qkv.slice(-1, c, c), qkv.slice(-1, 2 * c, c), {.heads = config_.heads})
             .reshape({batch, height, width, c});
@@ -80,8 +79,7 @@ Tensor Vit::attend(Ops& ops, const Block& block, const Tensor& normed, const Tab
     const int64_t w = block.window;
     const Tensor padded = ops.pad_bottom_right(normed, (height + w - 1) / w * w, (width + w - 1) / w * w);
     const Tensor qkv = block.qkv.forward(ops, padded);
-    for (const int64_t start : {int64_t{0}, c})
-        ops.rope_2d_(qkv.slice(-1, start, c), tables.window_rope, config_.heads, block.window);
+    ops.rope_2d_(qkv.slice(-1, 0, 2 * c), tables.window_rope, 2 * config_.heads, block.window);
     return ops
         .attention(qkv.slice(-1, 0, c), qkv.slice(-1, c, c), qkv.slice(-1, 2 * c, c),
                    {.heads = config_.heads, .window = block.window})

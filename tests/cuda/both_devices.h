@@ -19,7 +19,7 @@ namespace sam3::test {
 // may be rounded too, and they are up to 1 where the result is small.
 constexpr double kExact = 0;
 constexpr double kF32Tolerance = 2e-5;
-constexpr double kBf16Tolerance = 1.5 / 256;
+constexpr double kBf16Tolerance = 2.0 / 256;
 
 inline double tolerance_of(DType type) { return type == DType::f32 ? kF32Tolerance : kBf16Tolerance; }
 

@@ -287,6 +287,10 @@ __device__ inline void multiply(const WgmmaArgs& a, const Shared<P>& m) {
     const auto done = [&](unsigned barrier) {
         if (lane == 0) arrive(barrier);
     };
+    // Warpgroups start their products in turn: while one's run, the others weigh.
+    const auto take_turn = [&] { wait_in_block(1 + group, 256); };
+    const auto pass_turn = [&] { arrive_in_block(1 + (group + 1) % P::kGroups, 256); };
+    if (group == P::kGroups - 1) pass_turn();
     for (int index = blockIdx.x; index < a.items; index += gridDim.x) {
         const Item item = Item::at<P>(a, index);
         const int image = item.unit / a.shape.per_image;
@@ -300,9 +304,11 @@ __device__ inline void multiply(const WgmmaArgs& a, const Shared<P>& m) {
         queries.load(warp, lane);
         if (Queries<P>::kInRegisters) done(m.queries_free());
         wait_barrier(m.keys_full(keys.stage), keys.parity);
+        take_turn();
         begin_products();
         queries.multiply(score, m.keys + keys.stage * P::kTileBytes);
         commit_products();
+        pass_turn();
         wait_for_products<0>();
         done(m.keys_free(keys.stage));
         keys.next();
@@ -311,13 +317,14 @@ __device__ inline void multiply(const WgmmaArgs& a, const Shared<P>& m) {
 
         for (int tile = item.begin + 1; tile < item.end; ++tile) {
             wait_barrier(m.keys_full(keys.stage), keys.parity);
+            wait_barrier(m.values_full(values.stage), values.parity);
+            take_turn();
             begin_products();
             queries.multiply(score, m.keys + keys.stage * P::kTileBytes);
             commit_products();
-            wait_barrier(m.values_full(values.stage), values.parity);
-            begin_products();
             multiply_values<P>(sums, weights, m.values + values.stage * P::kTileBytes);
             commit_products();
+            pass_turn();
             wait_for_products<1>();
             done(m.keys_free(keys.stage));
             keys.next();

@@ -37,6 +37,14 @@ __device__ inline void copy_box(unsigned to, const CUtensorMap& map, unsigned ba
         : "memory");
 }
 
+// Named barriers of a block: `threads` of them, those that wait and those that only arrive, complete one.
+__device__ inline void wait_in_block(int barrier, int threads) {
+    asm volatile("bar.sync %0, %1;\n" ::"r"(barrier), "r"(threads) : "memory");
+}
+__device__ inline void arrive_in_block(int barrier, int threads) {
+    asm volatile("bar.arrive %0, %1;\n" ::"r"(barrier), "r"(threads) : "memory");
+}
+
 __device__ inline void begin_products() { asm volatile("wgmma.fence.sync.aligned;\n" ::: "memory"); }
 __device__ inline void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;\n" ::: "memory"); }
 template <int kLeft>
@@ -54,13 +62,13 @@ __device__ inline void give_registers() {
 }
 
 // A matrix in shared memory as bulk copies leave it: rows of kRowBytes (64 or 128), shuffled in groups of eight rows.
-// `step`: bytes between blocks of columns, for matrices that are wider than a row and used column by column.
+// `step`: bytes between blocks of columns, for matrices that are wider than a row and used column by column; `group`:
+// bytes from eight rows to the next eight.
 template <int kRowBytes>
-__device__ inline uint64_t describe(unsigned address, int step = 16) {
+__device__ inline uint64_t describe(unsigned address, int step = 16, int group = 8 * kRowBytes) {
     constexpr uint64_t kShuffle = kRowBytes == 128 ? 1 : 2;
-    constexpr uint64_t kGroup = 8 * kRowBytes;
     return (static_cast<uint64_t>(address & 0x3FFFFU) >> 4) | (static_cast<uint64_t>(step) >> 4 << 16) |
-           (kGroup >> 4 << 32) | (kShuffle << 62);
+           (static_cast<uint64_t>(group) >> 4 << 32) | (kShuffle << 62);
 }
 
 }  // namespace sam3::cuda

@@ -5,10 +5,11 @@ namespace sam3::cuda {
 
 namespace {
 
+constexpr uint32_t kHeadStep = 4;  // a thread turns the same pairs of every fourth head: their angles are read once
+
 // A token list is a map of one row.
 struct Rope {
     uint32_t count;
-    Divisor pieces;       // of one token
     Divisor head_pieces;  // of one head
     Divisor columns, rows, positions;
     int64_t batch_stride, row_stride, column_stride;
@@ -19,11 +20,10 @@ struct Rope {
 Rope rope_of(const RopeArgs& args, int pairs) {
     const Tensor& x = args.x;
     const bool windows = args.window > 0;
-    const int64_t pieces = x.dim(-1) / 2 / pairs;
+    const int64_t pieces = x.dim(-1) / args.heads / 2 / pairs;
     Rope rope;
-    rope.count = count_of("rope_2d", x.numel() / 2 / pairs);
-    rope.pieces = Divisor(pieces);
-    rope.head_pieces = Divisor(pieces / args.heads);
+    rope.count = count_of("rope_2d", x.numel() / x.dim(-1) * kHeadStep * pieces);
+    rope.head_pieces = Divisor(pieces);
     rope.columns = Divisor(windows ? x.dim(2) : x.dim(1));
     rope.rows = Divisor(windows ? x.dim(1) : 1);
     rope.positions = Divisor(args.table.dim(0));
@@ -43,28 +43,37 @@ __device__ float4 rotated(float4 v, float4 t) {
 }
 
 template <int kPairs, typename T>
-__global__ void rope_kernel(Rope rope, const float* table, T* x) {
+__global__ void rope_kernel(Rope rope, const float* table, T* x, uint32_t heads) {
     uint32_t index = thread_number();
     if (index >= rope.count) return;
-    const uint32_t piece = rope.pieces.take(index);
+    const uint32_t piece = rope.head_pieces.take(index);
+    const uint32_t first_head = index % kHeadStep;
+    index /= kHeadStep;
     const uint32_t column = rope.columns.take(index);
     const uint32_t row = rope.rows.take(index);
     const uint32_t position =
         rope.has_windows ? remainder_of(rope.window, row) * rope.window.divisor + remainder_of(rope.window, column)
                          : remainder_of(rope.positions, column);
-    const int64_t angle = static_cast<int64_t>(position) * rope.head_pieces.divisor;
-    const float* const t = table + (angle + remainder_of(rope.head_pieces, piece)) * (2 * kPairs);
-    T* const v = x + index * rope.batch_stride + row * rope.row_stride + column * rope.column_stride +
-                 static_cast<int64_t>(piece) * (2 * kPairs);
+    const uint32_t pieces = rope.head_pieces.divisor;
+    const float* const t = table + (static_cast<int64_t>(position) * pieces + piece) * (2 * kPairs);
+    T* const token = x + index * rope.batch_stride + row * rope.row_stride + column * rope.column_stride;
     if constexpr (kPairs == 4) {
-        const float4 first = load4(v);
-        const float4 second = load4(v + 4);
-        store4(v, rotated(first, load4(t)));
-        store4(v + 4, rotated(second, load4(t + 4)));
+        const float4 first = load4(t);
+        const float4 second = load4(t + 4);
+        for (uint32_t head = first_head; head < heads; head += kHeadStep) {
+            T* const v = token + static_cast<int64_t>(head * pieces + piece) * 8;
+            const float4 a = load4(v);
+            const float4 b = load4(v + 4);
+            store4(v, rotated(a, first));
+            store4(v + 4, rotated(b, second));
+        }
     } else {
-        const float4 both = rotated({to_float(v[0]), to_float(v[1]), 0.0F, 0.0F}, {t[0], t[1], 0.0F, 0.0F});
-        v[0] = from_float<T>(both.x);
-        v[1] = from_float<T>(both.y);
+        for (uint32_t head = first_head; head < heads; head += kHeadStep) {
+            T* const v = token + static_cast<int64_t>(head * pieces + piece) * 2;
+            const float4 both = rotated({to_float(v[0]), to_float(v[1]), 0.0F, 0.0F}, {t[0], t[1], 0.0F, 0.0F});
+            v[0] = from_float<T>(both.x);
+            v[1] = from_float<T>(both.y);
+        }
     }
 }
 
@@ -82,8 +91,8 @@ void rope_2d(const ExecContext& context, const RopeArgs& args) {
             constexpr int kPairs = decltype(width)::value;
             const Rope rope = rope_of(args, kPairs);
             launch(context, "rope_2d", [&](cudaStream_t stream) {
-                rope_kernel<kPairs>
-                    <<<blocks_of(rope.count), kThreads, 0, stream>>>(rope, table.data<const float>(), x.data<T>());
+                rope_kernel<kPairs><<<blocks_of(rope.count), kThreads, 0, stream>>>(
+                    rope, table.data<const float>(), x.data<T>(), static_cast<uint32_t>(args.heads));
             });
         });
     });

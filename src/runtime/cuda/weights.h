@@ -31,10 +31,8 @@ void multiply_rows(const ExecContext& context, const Tensor& x, const CudaLinear
 bool mma_takes(const CudaConv2d& weights, const Tensor& x);
 void conv2d_mma(const ExecContext& context, const Conv2dArgs& args, const CudaConv2d& weights);
 
-// conv2d_wgmma.cu: the same on Hopper with stride 1, and the transposed one.
+// conv2d_wgmma.cu: the same on Hopper, 3 x 3 with stride 1.
 bool wgmma_takes(const ExecContext& context, const CudaConv2d& weights, const Tensor& x);
 void conv2d_wgmma(const ExecContext& context, const Conv2dArgs& args, const CudaConv2d& weights);
-bool wgmma_takes_transposed(const ExecContext& context, const CudaLinear& weights, const Tensor& x);
-void conv_transpose_wgmma(const ExecContext& context, const ConvTranspose2x2Args& args, const CudaLinear& weights);
 
 }  // namespace sam3::cuda
