@@ -1,6 +1,7 @@
 #include "media/ffmpeg.h"
 
 #include "media/image_io.h"
+#include "media/versions.h"
 #include "util/error.h"
 
 #include <array>
@@ -113,3 +114,9 @@ InputPtr open_input(const std::string& path, const char* expected) {
 }
 
 }  // namespace sam3::ffmpeg
+
+namespace sam3 {
+
+std::string ffmpeg_version() { return av_version_info(); }
+
+}  // namespace sam3

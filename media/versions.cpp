@@ -6,10 +6,6 @@
 #include <spng.h>
 #include <webp/decode.h>
 
-extern "C" {
-#include <libavutil/avutil.h>
-}
-
 namespace sam3 {
 namespace {
 
@@ -36,7 +32,7 @@ std::vector<std::pair<std::string, std::string>> media_library_versions() {
     }
     out.emplace_back("libspng", spng_version_string());
     out.emplace_back("libwebp", dotted(WebPGetDecoderVersion()));
-    out.emplace_back("FFmpeg", av_version_info());
+    out.emplace_back("FFmpeg", ffmpeg_version());
     return out;
 }
 
