@@ -132,12 +132,14 @@ DetrDecoder::Output DetrDecoder::forward(Ops& ops, const Tensor& memory, const T
                                          const PromptTokens& prompt, int64_t height, int64_t width) const {
     const int64_t batch = memory.dim(0);
     const auto coordinates = coordinates_for(ops, height, width);
-    const Tensor keys = ops.add(memory, positions);
+    const Tensor keys = ops.stored(ops.add(memory, positions));
+    const Tensor values = ops.stored(memory);
+    const PromptTokens stored{ops.stored(prompt.tokens), prompt.mask, prompt.mean};
     Tensor x = ops.contiguous(initial_tokens_.expand(0, batch));
     Tensor boxes = ops.unary(ops.contiguous(initial_boxes_.expand(0, batch)), Unary::sigmoid);
     Tensor normed;
     for (size_t i = 0; i < layers_.size(); ++i) {
-        x = layer_forward(ops, layers_[i], x, query_positions(ops, boxes), keys, memory, prompt,
+        x = layer_forward(ops, layers_[i], x, query_positions(ops, boxes), keys, values, stored,
                           box_bias(ops, boxes, *coordinates));
         ops.trace("decoder.layer." + std::to_string(i), x);
         normed = output_norm_.forward(ops, x.slice(1, 1, queries_));

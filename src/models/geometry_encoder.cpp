@@ -122,17 +122,20 @@ Tensor GeometryEncoder::forward(Ops& ops, const Tensor& features, const Tensor& 
         if (!prompt.boxes.empty()) tokens.push_back(encode_boxes(ops, normed, prompt.boxes));
     }
     tokens.push_back(cls_embed_.unsqueeze(0));
-    Tensor x = prompt_norm_.forward(ops, final_proj_.forward(ops, ops.concat(tokens, 1)));
+    const Tensor x = prompt_norm_.forward(ops, final_proj_.forward(ops, ops.concat(tokens, 1)));
 
     const Tensor values = features.reshape({1, features.dim(1) * features.dim(2), channels_});
-    const Tensor keys = ops.add(values, positions);
-    for (const Layer& layer : layers_) {
-        const Tensor h = layer.norm1.forward(ops, x);
-        x = layer.self_attention.forward(ops, h, h, h, x);
-        x = layer.cross_attention.forward(ops, layer.norm2.forward(ops, x), keys, values, x);
-        x = layer.mlp.forward(ops, layer.norm3.forward(ops, x), x);
-    }
-    return output_norm_.forward(ops, x);
+    return ops.stage("geometry_layers", {x, values}, [&](const std::vector<Tensor>& in) {
+        const Tensor keys = ops.stored(ops.add(in[1], positions));
+        Tensor y = in[0];
+        for (const Layer& layer : layers_) {
+            const Tensor h = layer.norm1.forward(ops, y);
+            y = layer.self_attention.forward(ops, h, h, h, y);
+            y = layer.cross_attention.forward(ops, layer.norm2.forward(ops, y), keys, in[1], y);
+            y = layer.mlp.forward(ops, layer.norm3.forward(ops, y), y);
+        }
+        return std::vector<Tensor>{output_norm_.forward(ops, y)};
+    })[0];
 }
 
 }  // namespace sam3

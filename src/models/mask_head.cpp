@@ -25,9 +25,10 @@ MaskHead::MaskHead(const nn::LoadContext& context, const Scope& scope, int64_t c
 Tensor MaskHead::embed_pixels(Ops& ops, const std::vector<Tensor>& maps, const Tensor& memory,
                               const PromptTokens& prompt) const {
     const Tensor& coarse = maps.back();
-    const Tensor attended = prompt_attention_.forward(ops, prompt_norm_.forward(ops, memory), prompt.tokens,
-                                                      prompt.tokens, memory, {.key_mask = prompt.mask});
-    Tensor x = attended.reshape({memory.dim(0), coarse.dim(1), coarse.dim(2), coarse.dim(3)});
+    const Tensor tokens = ops.stored(prompt.tokens);
+    const Tensor attended = prompt_attention_.forward(ops, prompt_norm_.forward(ops, memory), tokens, tokens, memory,
+                                                      {.key_mask = prompt.mask});
+    Tensor x = ops.stored(attended).reshape({memory.dim(0), coarse.dim(1), coarse.dim(2), coarse.dim(3)});
     for (size_t i = 0; i < convs_.size(); ++i) {
         const Tensor& skip = maps[maps.size() - 2 - i];
         // The maps here are the largest of the network, so each replaces the one before.

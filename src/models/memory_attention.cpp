@@ -3,6 +3,7 @@
 #include "nn/position.h"
 
 #include <algorithm>
+#include <string>
 
 namespace sam3 {
 
@@ -66,17 +67,24 @@ std::shared_ptr<const MemoryAttention::Tables> MemoryAttention::tables_for(Ops& 
 Tensor MemoryAttention::forward(Ops& ops, const Tensor& map, const MemoryTokens& memory) const {
     const int64_t tokens = map.dim(1) * map.dim(2);
     const std::shared_ptr<const Tables> tables = tables_for(ops, map.dim(1), map.dim(2));
-    Tensor x = ops.add(map.reshape({1, tokens, channels_}), tables->positions);
-    for (const Layer& layer : layers_) {
-        Tensor h = layer.norm1.forward(ops, x);
-        x = layer.self_attention.forward(ops, h, h, h, tokens, tables->rope, {}, x);
-        h = layer.norm2.forward(ops, x);
-        x = layer.cross_attention.forward(ops, h, memory.keys, memory.values, memory.in_maps, tables->rope, memory.mask,
-                                          x);
-        h = layer.mlp1.forward(ops, layer.norm3.forward(ops, x), config_.activation);
-        x = layer.mlp2.forward(ops, h, Activation::none, x);
-    }
-    return norm_.forward(ops, x).reshape({x.dim(0), map.dim(1), map.dim(2), channels_});
+    std::vector<Tensor> inputs = {map, memory.keys, memory.values};
+    if (memory.mask) inputs.push_back(memory.mask);
+    const std::string name = "memory_attention " + std::to_string(memory.in_maps);
+    return ops.stage(name, inputs, [&](const std::vector<Tensor>& in) {
+        const Tensor keys = ops.stored(in[1]);
+        const Tensor values = ops.stored(in[2]);
+        const Tensor mask = in.size() > 3 ? in[3] : Tensor();
+        Tensor x = ops.add(in[0].reshape({1, tokens, channels_}), tables->positions);
+        for (const Layer& layer : layers_) {
+            Tensor h = layer.norm1.forward(ops, x);
+            x = layer.self_attention.forward(ops, h, h, h, tokens, tables->rope, {}, x);
+            h = layer.norm2.forward(ops, x);
+            x = layer.cross_attention.forward(ops, h, keys, values, memory.in_maps, tables->rope, mask, x);
+            h = layer.mlp1.forward(ops, layer.norm3.forward(ops, x), config_.activation);
+            x = layer.mlp2.forward(ops, h, Activation::none, x);
+        }
+        return std::vector<Tensor>{norm_.forward(ops, x).reshape({x.dim(0), map.dim(1), map.dim(2), channels_})};
+    })[0];
 }
 
 }  // namespace sam3

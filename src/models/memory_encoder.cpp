@@ -54,6 +54,11 @@ MemoryEncoder::MemoryEncoder(const nn::LoadContext& context, const Scope& scope,
 }
 
 Tensor MemoryEncoder::forward(Ops& ops, const Tensor& map, const Tensor& masks) const {
+    return ops.stage("memory_encoder", {map, masks},
+                     [&](const std::vector<Tensor>& in) { return std::vector<Tensor>{encode(ops, in[0], in[1])}; })[0];
+}
+
+Tensor MemoryEncoder::encode(Ops& ops, const Tensor& map, const Tensor& masks) const {
     Tensor x = masks;
     for (const Downsample& step : downsamples_)
         x = step.norm.forward(ops, step.conv.forward(ops, x), config_.downsampler_activation);

@@ -18,6 +18,8 @@ public:
     Tensor forward(Ops& ops, const Tensor& map, const Tensor& masks) const;
 
 private:
+    Tensor encode(Ops& ops, const Tensor& map, const Tensor& masks) const;
+
     struct Downsample {
         nn::Conv2d conv;
         nn::LayerNorm norm;

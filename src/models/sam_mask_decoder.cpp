@@ -1,5 +1,6 @@
 #include "models/sam_mask_decoder.h"
 
+#include <cstddef>
 #include <cstring>
 
 namespace sam3 {
@@ -64,6 +65,24 @@ TwoWayTransformer::Image SamMaskDecoder::prepare(Ops& ops, const Tensor& image, 
 SamMaskDecoder::Output SamMaskDecoder::forward(Ops& ops, const TwoWayTransformer::Image& image, int64_t height,
                                                int64_t width, const Tensor& positions, const Tensor& sparse,
                                                const Tensor& sparse_mask, const std::vector<Tensor>& fine) const {
+    std::vector<Tensor> inputs = {image.features, image.placed, image.key, image.value, image.query, sparse};
+    inputs.insert(inputs.end(), fine.begin(), fine.end());
+    if (sparse_mask) inputs.push_back(sparse_mask);
+    const auto finer = static_cast<std::ptrdiff_t>(fine.size());
+    const std::vector<Tensor> out = ops.stage("mask_decoder", inputs, [&](const std::vector<Tensor>& in) {
+        const std::vector<Tensor> maps(in.begin() + 6, in.begin() + 6 + finer);
+        const Output decoded = decode(ops, {in[0], in[1], in[2], in[3], in[4]}, height, width, positions, in[5],
+                                      sparse_mask ? in.back() : Tensor(), maps);
+        std::vector<Tensor> results = {decoded.masks, decoded.iou, decoded.mask_tokens};
+        if (decoded.object_score) results.push_back(decoded.object_score);
+        return results;
+    });
+    return {out[0], out[1], out.size() > 3 ? out[3] : Tensor(), out[2]};
+}
+
+SamMaskDecoder::Output SamMaskDecoder::decode(Ops& ops, const TwoWayTransformer::Image& image, int64_t height,
+                                              int64_t width, const Tensor& positions, const Tensor& sparse,
+                                              const Tensor& sparse_mask, const std::vector<Tensor>& fine) const {
     const int64_t batch = sparse.dim(0);
     const int64_t c = config_.transformer.hidden_size;
     const int64_t own = output_tokens_.dim(1);

@@ -41,6 +41,10 @@ public:
     int candidates() const { return config_.multimask_outputs; }
 
 private:
+    Output decode(Ops& ops, const TwoWayTransformer::Image& image, int64_t height, int64_t width,
+                  const Tensor& positions, const Tensor& sparse, const Tensor& sparse_mask,
+                  const std::vector<Tensor>& fine) const;
+
     SamMaskDecoderConfig config_;
     Tensor output_tokens_;  // [1, (object score) + iou + masks, C]
     TwoWayTransformer transformer_;

@@ -47,6 +47,14 @@ struct ScoreTerms {
     bool any_bias() const { return bias != nullptr || rows != nullptr; }
     bool any_mask() const { return key_mask != nullptr || causal; }
 
+    // Kinds that kernels are made for. `grid`: bias_rows and bias_cols alone, in pairs of columns.
+    enum Kind { none, mask, grid, any };
+    Kind kind() const {
+        if (!any_bias()) return any_mask() ? mask : none;
+        const int64_t steps = cols_batch | cols_head | cols_query | grid_width;
+        return bias == nullptr && !any_mask() && steps % 2 == 0 ? grid : any;
+    }
+
     // n: image; what is added to the scaled score of query q and key k.
     __device__ float added(int n, int head, int q, int k) const {
         float sum = 0;

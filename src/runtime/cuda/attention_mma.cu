@@ -56,7 +56,55 @@ __device__ inline void store_pair<bf16>(bf16* to, float a, float b) {
     *reinterpret_cast<unsigned*>(to) = pack(a, b);
 }
 
-template <int kSize, int kTiles, int kWarps, bool kTerms, bool kSplit, typename Out>
+constexpr float kLog2E = 1.44269504088896340736F;
+
+// Scales the scores of one row, adds what belongs to them, and hides the keys that it must not see.
+template <int kTerms, int kKeyTiles>
+__device__ inline void add_terms(float (&score)[kKeyTiles][4], int half, const MmaArgs& a, int image, int head, int row,
+                                 int first_key, bool last, int lane) {
+    const ScoreTerms& t = a.terms;
+    const int query = min(row, a.shape.queries - 1);  // of rows beyond the end nothing is kept
+    const int own = first_key + lane % 4 * 2;
+    float line[2] = {};
+    const float* columns = nullptr;
+    int next_line = 0;
+    if constexpr (kTerms == ScoreTerms::grid) {
+        // A tile of keys lies in two lines of the grid at most, or in as many as it has width for.
+        const int first_line = own / t.grid_width;
+        next_line = (first_line + 1) * t.grid_width;
+        const float* lines = t.rows + image * t.rows_batch + head * t.rows_head + query * t.rows_query;
+        const int lines_in_all = (a.shape.keys + t.grid_width - 1) / t.grid_width;
+        line[0] = lines[min(first_line, lines_in_all - 1)];
+        line[1] = lines[min(first_line + 1, lines_in_all - 1)];
+        columns = t.cols + image * t.cols_batch + head * t.cols_head + query * t.cols_query -
+                  static_cast<int64_t>(first_line) * t.grid_width;
+    }
+#pragma unroll
+    for (int n = 0; n < kKeyTiles; ++n) {
+        const int key = own + n * 8;
+        float added[2] = {};
+        if constexpr (kTerms == ScoreTerms::grid) {
+            const bool second = key >= next_line;
+            const int at = min(key, a.shape.keys - 2) - (second ? t.grid_width : 0);
+            const float2 pair = *reinterpret_cast<const float2*>(columns + at);
+            added[0] = pair.x + line[second ? 1 : 0];
+            added[1] = pair.y + line[second ? 1 : 0];
+        }
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            float& x = score[n][2 * half + i];
+            if constexpr (kTerms == ScoreTerms::any)
+                added[i] = key + i < a.shape.keys ? t.added(image, head, query, key + i) : 0.0F;
+            x = x * a.scale_log2 + added[i] * kLog2E;
+            bool hidden = last && key + i >= a.shape.keys;
+            if constexpr (kTerms == ScoreTerms::mask || kTerms == ScoreTerms::any)
+                hidden = hidden || t.hidden(image, query, key + i);
+            if (hidden) x = -INFINITY;
+        }
+    }
+}
+
+template <int kSize, int kTiles, int kWarps, int kTerms, bool kSplit, typename Out>
 __global__ void __launch_bounds__(32 * kWarps) mma_kernel(MmaArgs a) {
     using L = Layout<kSize, kTiles>;
     constexpr int kChunks = L::kChunks;
@@ -147,22 +195,10 @@ __global__ void __launch_bounds__(32 * kWarps) mma_kernel(MmaArgs a) {
 #pragma unroll
         for (int m = 0; m < kTiles; ++m)
 #pragma unroll
-            for (int n = 0; n < kKeyTiles; ++n)
-#pragma unroll
-                for (int i = 0; i < 4; ++i) {
-                    float& x = score[m][n][i];
-                    x *= a.scale_log2;
-                    const int key = first_key + n * 8 + lane % 4 * 2 + i % 2;
-                    if constexpr (kTerms) {
-                        const int row = first_query + (warp * kTiles + m) * 16 + lane / 4 + i / 2 * 8;
-                        if (key >= a.shape.keys || row >= a.shape.queries || a.terms.hidden(image, row, key))
-                            x = -INFINITY;
-                        else
-                            x += a.terms.added(image, head, row, key) * 1.44269504088896340736F;
-                    } else if (last && key >= a.shape.keys) {
-                        x = -INFINITY;
-                    }
-                }
+            for (int half = 0; half < 2; ++half)
+                add_terms<kTerms, kKeyTiles>(score[m], half, a, image, head,
+                                             first_query + (warp * kTiles + m) * 16 + lane / 4 + half * 8, first_key,
+                                             last, lane);
 
 #pragma unroll
         for (int m = 0; m < kTiles; ++m)
@@ -246,7 +282,7 @@ __global__ void __launch_bounds__(32 * kWarps) mma_kernel(MmaArgs a) {
         }
 }
 
-template <int kSize, int kTiles, int kWarps, bool kTerms, bool kSplit, typename Out>
+template <int kSize, int kTiles, int kWarps, int kTerms, bool kSplit, typename Out>
 void start(const MmaArgs& a, cudaStream_t stream) {
     const auto kernel = mma_kernel<kSize, kTiles, kWarps, kTerms, kSplit, Out>;
     constexpr size_t kBytes = Layout<kSize, kTiles>::bytes(kWarps);
@@ -259,15 +295,18 @@ void start(const MmaArgs& a, cudaStream_t stream) {
              32 * kWarps, kBytes, stream>>>(a);
 }
 
-template <int kSize, int kTiles, int kWarps, typename Out>
-void start_for(const MmaArgs& a, bool split, cudaStream_t stream) {
-    const bool terms = a.terms.any_bias() || a.terms.any_mask();
-    if (split)
-        terms ? start<kSize, kTiles, kWarps, true, true, float>(a, stream)
-              : start<kSize, kTiles, kWarps, false, true, float>(a, stream);
-    else
-        terms ? start<kSize, kTiles, kWarps, true, false, Out>(a, stream)
-              : start<kSize, kTiles, kWarps, false, false, Out>(a, stream);
+template <int kSize, int kTiles, int kWarps, bool kSplit, typename Out>
+void start_for(const MmaArgs& a, cudaStream_t stream) {
+    switch (a.terms.kind()) {
+        case ScoreTerms::none: return start<kSize, kTiles, kWarps, ScoreTerms::none, kSplit, Out>(a, stream);
+        case ScoreTerms::mask: return start<kSize, kTiles, kWarps, ScoreTerms::mask, kSplit, Out>(a, stream);
+        case ScoreTerms::grid:
+            // Wide enough that a tile of keys meets two lines at most, and an even number of keys.
+            if (a.terms.grid_width >= Layout<kSize, kTiles>::kKeys && a.shape.keys % 2 == 0)
+                return start<kSize, kTiles, kWarps, ScoreTerms::grid, kSplit, Out>(a, stream);
+            [[fallthrough]];
+        case ScoreTerms::any: return start<kSize, kTiles, kWarps, ScoreTerms::any, kSplit, Out>(a, stream);
+    }
 }
 
 // How many blocks share a query's keys, so that few queries fill the GPU too.
@@ -286,13 +325,14 @@ void attend(const ExecContext& context, MmaArgs a, const Tensor& out) {
     a.splits = static_cast<int>(blocks_for(blocks_for(a.shape.keys, L::kKeys), a.tiles_each));
     if (a.splits == 1) {
         launch(context, "attention",
-               [&](cudaStream_t stream) { start_for<kSize, kTiles, kWarps, Out>(a, false, stream); });
+               [&](cudaStream_t stream) { start_for<kSize, kTiles, kWarps, false, Out>(a, stream); });
         return;
     }
     const SplitRows parts(context, a.shape, a.splits);
     a.out = parts.sums.raw();
     a.states = static_cast<float2*>(parts.states.raw());
-    launch(context, "attention", [&](cudaStream_t stream) { start_for<kSize, kTiles, kWarps, Out>(a, true, stream); });
+    launch(context, "attention",
+           [&](cudaStream_t stream) { start_for<kSize, kTiles, kWarps, true, float>(a, stream); });
     join_rows(context, parts, a.shape, a.out_map, out);
 }
 
@@ -330,7 +370,7 @@ void attention_mma(const ExecContext& context, const AttentionArgs& args, const 
     a.out_map = token_map(args.out, args.heads, args.window);
     a.shape = shape;
     a.terms = terms;
-    a.scale_log2 = shape.scale * 1.44269504088896340736F;
+    a.scale_log2 = shape.scale * kLog2E;
     if (shape.head_size <= 16)
         attend_to<16, 2, 4>(context, a, args.out);
     else if (shape.head_size <= 32)

@@ -214,28 +214,42 @@ __device__ inline void weigh(float (&score)[P::kKeys / 2], Rows& rows, const Wgm
                 if (hidden) score[4 * n + i] = score[4 * n + 2 + i] = -INFINITY;
             }
     }
+    // Several short chains instead of a long one.
+    constexpr int kChains = 4;
+    float top[2][kChains];
+#pragma unroll
+    for (int c = 0; c < kChains; ++c) top[0][c] = top[1][c] = -INFINITY;
+#pragma unroll
+    for (int n = 0; n < P::kKeys / 8; ++n)
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            float& t = top[half][n % kChains];
+            t = fmaxf(t, fmaxf(score[4 * n + 2 * half], score[4 * n + 2 * half + 1]));
+        }
+    float base[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-        float top = rows.highest[half];
-#pragma unroll
-        for (int n = 0; n < P::kKeys / 8; ++n)
-            top = fmaxf(top, fmaxf(score[4 * n + 2 * half], score[4 * n + 2 * half + 1]));
-        top = fmaxf(top, __shfl_xor_sync(0xffffffffU, top, 1));
-        top = fmaxf(top, __shfl_xor_sync(0xffffffffU, top, 2));
-        const float base = top == -INFINITY ? 0.0F : top * a.scale_log2;
-        rows.keep[half] = exp2_fast(rows.highest[half] * a.scale_log2 - base);
-        rows.highest[half] = top;
-        float sum = 0;
-#pragma unroll
-        for (int n = 0; n < P::kKeys / 8; ++n)
-#pragma unroll
-            for (int i = 0; i < 2; ++i) {
-                float& x = score[4 * n + 2 * half + i];
-                x = exp2_fast(x * a.scale_log2 - base);
-                sum += x;
-            }
-        rows.total[half] = rows.total[half] * rows.keep[half] + sum;
+        float t = fmaxf(fmaxf(top[half][0], top[half][1]), fmaxf(top[half][2], top[half][3]));
+        t = fmaxf(t, __shfl_xor_sync(0xffffffffU, t, 1));
+        t = fmaxf(t, __shfl_xor_sync(0xffffffffU, t, 2));
+        t = fmaxf(t, rows.highest[half]);
+        base[half] = t == -INFINITY ? 0.0F : t * a.scale_log2;
+        rows.keep[half] = exp2_fast(rows.highest[half] * a.scale_log2 - base[half]);
+        rows.highest[half] = t;
     }
+    float sum[2][kChains] = {};
+#pragma unroll
+    for (int n = 0; n < P::kKeys / 8; ++n)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            float& x = score[4 * n + i];
+            x = exp2_fast(x * a.scale_log2 - base[i / 2]);
+            sum[i / 2][(2 * n + i) % kChains] += x;
+        }
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+        rows.total[half] =
+            rows.total[half] * rows.keep[half] + ((sum[half][0] + sum[half][1]) + (sum[half][2] + sum[half][3]));
 }
 
 template <typename P>
@@ -405,7 +419,7 @@ template <typename P>
 int splits_for(const AttentionShape& shape, int multiprocessors) {
     const int64_t blocks = blocks_for(shape.queries, P::kQueries) * shape.heads * shape.units;
     const int64_t tiles = blocks_for(shape.keys, P::kKeys);
-    constexpr double kJoining = 1.15;
+    constexpr double kJoining = 1.25;
     constexpr int64_t kLeastTiles = 8;
     int best = 1;
     double least = static_cast<double>(blocks_for(blocks, multiprocessors));

@@ -159,9 +159,9 @@ Tensor reordered(const Tensor& weight, bool taps_first) {
 
 void conv2d(const ExecContext& context, const Conv2dArgs& args) {
     const auto& weights = static_cast<const CudaConv2d&>(*args.weights);
-    if (wgmma_takes(context, weights, args.x))
+    if (wgmma_takes(context, args, weights))
         conv2d_wgmma(context, args, weights);
-    else if (mma_takes(weights, args.x))
+    else if (mma_takes(args, weights))
         conv2d_mma(context, args, weights);
     else if (weights.groups == 1)
         by_patches(context, args, weights);

@@ -1,6 +1,8 @@
 #include "runtime/cuda/mma.cuh"
 #include "runtime/cuda/weights.h"
 
+#include <limits>
+
 // Convolutions on tensor cores: a product whose rows are the patches of the output pixels, fetched from the image tap
 // by tap. A block computes 128 pixels by 128 channels.
 namespace sam3::cuda {
@@ -27,7 +29,7 @@ struct ConvArgs {
     int height, width, channels, out_height, out_width, out_channels;
     int kernel_h, kernel_w, stride, padding;
     int pixels;
-    Activation activation;
+    float least;  // 0 for ReLU
 };
 
 template <typename Out>
@@ -157,8 +159,8 @@ __global__ void __launch_bounds__(kThreads, 2) conv_kernel(ConvArgs a) {
                 const int64_t at = static_cast<int64_t>(pixel) * a.out_channels + channel;
                 store_two(static_cast<Out*>(a.out) + at,
                           a.residual == nullptr ? nullptr : static_cast<const Out*>(a.residual) + at,
-                          activate(sums[m][n][2 * half] + bias.x, a.activation),
-                          activate(sums[m][n][2 * half + 1] + bias.y, a.activation));
+                          fmaxf(sums[m][n][2 * half] + bias.x, a.least),
+                          fmaxf(sums[m][n][2 * half + 1] + bias.y, a.least));
             }
         }
 }
@@ -175,9 +177,10 @@ void start(const ConvArgs& a, cudaStream_t stream) {
 
 }  // namespace
 
-bool mma_takes(const CudaConv2d& weights, const Tensor& x) {
-    return weights.groups == 1 && weights.rows.weight.dtype() == DType::bf16 && weights.in_channels % kDepth == 0 &&
-           weights.out_channels % 8 == 0 && x.numel() < int64_t{1} << 40;
+bool mma_takes(const Conv2dArgs& args, const CudaConv2d& weights) {
+    const bool simple = args.activation == Activation::none || args.activation == Activation::relu;
+    return simple && weights.groups == 1 && weights.rows.weight.dtype() == DType::bf16 &&
+           weights.in_channels % kDepth == 0 && weights.out_channels % 8 == 0 && args.x.numel() < int64_t{1} << 40;
 }
 
 void conv2d_mma(const ExecContext& context, const Conv2dArgs& args, const CudaConv2d& weights) {
@@ -199,7 +202,7 @@ void conv2d_mma(const ExecContext& context, const Conv2dArgs& args, const CudaCo
     a.stride = weights.stride;
     a.padding = weights.padding;
     a.pixels = static_cast<int>(args.out.numel() / args.out.dim(3));
-    a.activation = args.activation;
+    a.least = args.activation == Activation::relu ? 0.0F : -std::numeric_limits<float>::infinity();
     launch(context, "conv2d", [&](cudaStream_t stream) {
         if (args.out.dtype() == DType::f32)
             start<float>(a, stream);

@@ -4,6 +4,7 @@
 #include "runtime/cuda/wgmma.cuh"
 
 #include <algorithm>
+#include <limits>
 
 // Convolutions of 3 x 3 with stride 1 for Hopper. A block computes 8 x 32 pixels of 128 channels. A bulk copy brings 64
 // channels of the pixels that these see, one more on every side, with zeros beyond the image's edges; all nine taps are
@@ -37,7 +38,7 @@ struct Args {
     void* out;
     int height, width, out_channels, depths;
     int tiles_across, tiles_down, tiles_deep, items;
-    Activation activation;
+    float least;  // 0 for ReLU; code for other activations, once for every result, would not fit the instruction cache
 };
 
 struct Shared {
@@ -137,8 +138,8 @@ __device__ inline void store(const Args& a, const Tile& tile, const float (&sums
                 const float2 bias =
                     a.bias == nullptr ? float2{0, 0} : *reinterpret_cast<const float2*>(a.bias + channel);
                 store_two(to + channel, more == nullptr ? nullptr : more + channel,
-                          activate(sums[b][4 * n + 2 * half] + bias.x, a.activation),
-                          activate(sums[b][4 * n + 2 * half + 1] + bias.y, a.activation));
+                          fmaxf(sums[b][4 * n + 2 * half] + bias.x, a.least),
+                          fmaxf(sums[b][4 * n + 2 * half + 1] + bias.y, a.least));
             }
         }
 }
@@ -229,11 +230,12 @@ void start(const Args& a, int multiprocessors, cudaStream_t stream) {
 
 }  // namespace
 
-bool wgmma_takes(const ExecContext& context, const CudaConv2d& weights, const Tensor& x) {
-    return device_of(context).is_hopper() && can_map_tensors() && weights.groups == 1 && weights.stride == 1 &&
-           weights.kernel_h == kKernel && weights.kernel_w == kKernel && weights.padding == 1 &&
+bool wgmma_takes(const ExecContext& context, const Conv2dArgs& args, const CudaConv2d& weights) {
+    const bool simple = args.activation == Activation::none || args.activation == Activation::relu;
+    return simple && device_of(context).is_hopper() && can_map_tensors() && weights.groups == 1 &&
+           weights.stride == 1 && weights.kernel_h == kKernel && weights.kernel_w == kKernel && weights.padding == 1 &&
            weights.rows.weight.dtype() == DType::bf16 && weights.in_channels % kDepth == 0 &&
-           weights.out_channels % 8 == 0 && x.is_dense();
+           weights.out_channels % 8 == 0 && args.x.is_dense();
 }
 
 void conv2d_wgmma(const ExecContext& context, const Conv2dArgs& args, const CudaConv2d& weights) {
@@ -249,7 +251,7 @@ void conv2d_wgmma(const ExecContext& context, const Conv2dArgs& args, const Cuda
     a.tiles_down = static_cast<int>(blocks_for(a.height, kDown));
     a.tiles_deep = static_cast<int>(blocks_for(a.out_channels, kColumns));
     a.items = a.tiles_across * a.tiles_down * a.tiles_deep * static_cast<int>(x.dim(0));
-    a.activation = args.activation;
+    a.least = args.activation == Activation::relu ? 0.0F : -std::numeric_limits<float>::infinity();
     a.bias = rows.bias ? rows.bias.data<float>() : nullptr;
     a.residual = args.residual ? args.residual.raw() : nullptr;
     a.out = args.out.raw();

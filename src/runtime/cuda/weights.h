@@ -28,11 +28,11 @@ void multiply_rows(const ExecContext& context, const Tensor& x, const CudaLinear
                    const Tensor& residual, const Tensor& out);
 
 // conv2d_mma.cu: bf16 on tensor cores, patches read in place; channels in multiples of 64 and 8.
-bool mma_takes(const CudaConv2d& weights, const Tensor& x);
+bool mma_takes(const Conv2dArgs& args, const CudaConv2d& weights);
 void conv2d_mma(const ExecContext& context, const Conv2dArgs& args, const CudaConv2d& weights);
 
 // conv2d_wgmma.cu: the same on Hopper, 3 x 3 with stride 1.
-bool wgmma_takes(const ExecContext& context, const CudaConv2d& weights, const Tensor& x);
+bool wgmma_takes(const ExecContext& context, const Conv2dArgs& args, const CudaConv2d& weights);
 void conv2d_wgmma(const ExecContext& context, const Conv2dArgs& args, const CudaConv2d& weights);
 
 }  // namespace sam3::cuda
