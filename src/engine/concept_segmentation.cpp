@@ -215,7 +215,8 @@ ConceptResult ImageSession::read_out(const Sam3Detector::Output& output, int64_t
     if (!suppress_masks && found.size() > limit) found.resize(limit);
 
     if (!found.empty()) {
-        const Tensor masks = candidate_masks(output, row, found);
+        const Tensor logits = candidate_masks(output, row, found);
+        const Tensor masks = ops_.download(logits);
         std::vector<int> kept = first_indices(found.size());
         if (suppress_masks) {
             std::vector<Mask> small;  // at the network's own resolution, as in the reference
@@ -225,10 +226,11 @@ ConceptResult ImageSession::read_out(const Sam3Detector::Output& output, int64_t
             if (kept.size() > limit) kept.resize(limit);
         }
         result.detections = pick(found, kept);
-        for (size_t i = 0; i < kept.size(); ++i) {
-            if (options.full_size) result.detections[i].mask = upsample(masks, kept[i], size);
-            result.detections[i].logits = masks.select(0, 0).select(0, kept[i]);
-        }
+        for (size_t i = 0; i < kept.size(); ++i) result.detections[i].logits = masks.select(0, 0).select(0, kept[i]);
+        if (options.full_size && ops_.device().is_host())
+            for (size_t i = 0; i < kept.size(); ++i) result.detections[i].mask = upsample(masks, kept[i], size);
+        else if (options.full_size)
+            upsample_on_device(logits.select(0, 0), kept, size, result.detections);
     }
     if (options.semantic)
         result.semantic =
@@ -236,13 +238,40 @@ ConceptResult ImageSession::read_out(const Sam3Detector::Output& output, int64_t
     return result;
 }
 
-// Logits of the chosen queries only: host [1, K, h, w].
+// Logits of the chosen queries only: [1, K, h, w].
 Tensor ImageSession::candidate_masks(const Sam3Detector::Output& output, int64_t row,
                                      const std::vector<Detection>& candidates) {
     Tensor ids = Tensor::host({1, static_cast<int64_t>(candidates.size())}, DType::i32);
     for (size_t i = 0; i < candidates.size(); ++i) ids.data<int32_t>()[i] = candidates[i].query;
     const Tensor queries = ops_.gather_rows(output.queries.slice(0, row, 1), ops_.upload(ids));
-    return ops_.download(model_->detector().masks(ops_, output.pixels.slice(0, row, 1), queries));
+    return model_->detector().masks(ops_, output.pixels.slice(0, row, 1), queries);
+}
+
+// The masks of `kept` rows of logits [K, h, w], so many at a time that they need little memory.
+void ImageSession::upsample_on_device(const Tensor& logits, const std::vector<int>& kept, const ImageSize& size,
+                                      std::vector<Detection>& detections) {
+    constexpr int64_t kMostBytes = int64_t{128} << 20;
+    const bool sigmoid_first = model_->behaviour().sigmoid_before_upsampling;
+    const int64_t area = static_cast<int64_t>(size.width) * size.height;
+    const auto most = static_cast<size_t>(std::max<int64_t>(1, kMostBytes / area));
+    for (size_t start = 0; start < kept.size(); start += most) {
+        const size_t count = std::min(most, kept.size() - start);
+        std::vector<Tensor> rows;
+        for (size_t i = start; i < start + count; ++i) rows.push_back(logits.slice(0, kept[i], 1));
+        const bool all = kept.size() == static_cast<size_t>(logits.dim(0)) && count == kept.size();
+        Tensor maps = all ? logits : ops_.concat(rows, 0);
+        if (sigmoid_first) maps = ops_.unary(maps, Unary::sigmoid);
+        const Tensor full =
+            ops_.download(ops_.resize_above(maps, size.height, size.width, sigmoid_first ? 0.5F : 0.0F));
+#pragma omp parallel for schedule(dynamic) num_threads(ops_.threads())
+        for (size_t i = 0; i < count; ++i) {
+            const uint8_t* from = full.data<uint8_t>() + static_cast<int64_t>(i) * area;
+            Mask& mask = detections[start + i].mask;
+            mask.width = size.width;
+            mask.height = size.height;
+            mask.data.assign(from, from + area);
+        }
+    }
 }
 
 Mask ImageSession::upsample(const Tensor& logits, int64_t index, const ImageSize& size) const {

@@ -126,6 +126,9 @@ private:
     void detect_batch(std::span<const ConceptPrompt> prompts, std::vector<ConceptResult>& results);
     ConceptResult read_out(const Sam3Detector::Output& output, int64_t row, const ConceptPrompt& prompt);
     Tensor candidate_masks(const Sam3Detector::Output& output, int64_t row, const std::vector<Detection>& candidates);
+    Tensor normalized(const Tensor& bytes, const Normalization& normalization);
+    void upsample_on_device(const Tensor& logits, const std::vector<int>& kept, const ImageSize& size,
+                            std::vector<Detection>& detections);
     Mask upsample(const Tensor& logits, int64_t index, const ImageSize& size) const;
 
     const InteractiveFeatures& clickable_features(int image);  // the same, ready for many clicks

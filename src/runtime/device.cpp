@@ -29,6 +29,10 @@ Precision precision_named(const std::string& name) {
     fail("there is no precision '", name, "': f32, bf16, int8 and fp8 are known");
 }
 
+std::shared_ptr<Buffer> Device::allocate_host(size_t bytes) {
+    return Tensor::host({static_cast<int64_t>(bytes)}, DType::u8).buffer();
+}
+
 std::vector<std::string> KernelTable::missing() const {
     std::vector<std::string> names;
 #define SAM3_KERNEL(name, Args) \

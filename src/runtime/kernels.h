@@ -113,6 +113,11 @@ struct ResizeArgs {  // x [N, H, W, C] -> out [N, Ho, Wo, C], align_corners = fa
     bool antialias;  // bilinear only, as torch's interpolate(antialias=True)
     Tensor out;
 };
+struct ResizeAboveArgs {  // x [N, H, W] -> out u8 [N, Ho, Wo]: whether the value, bilinearly resized, is above
+    Tensor x;
+    float threshold;
+    Tensor out;
+};
 struct RoiAlignArgs {  // as torchvision.ops.roi_align
     Tensor x;          // [N, H, W, C]
     Tensor boxes;      // [K, 5]: batch index, x0, y0, x1, y1
@@ -189,6 +194,7 @@ struct SineEmbedArgs {  // DETR's sine encoding of scalars:
     X(conv2d, Conv2dArgs)                       \
     X(conv_transpose_2x2, ConvTranspose2x2Args) \
     X(resize, ResizeArgs)                       \
+    X(resize_above, ResizeAboveArgs)            \
     X(roi_align, RoiAlignArgs)                  \
     X(grid_sample, GridSampleArgs)              \
     X(max_pool, MaxPoolArgs)                    \

@@ -45,9 +45,9 @@ Shape with_last(Shape shape, int64_t last) {
     return shape;
 }
 
-DType result_type(DType layer, const Tensor& residual) { return residual ? residual.dtype() : layer; }
-
 DType wider(DType a, DType b) { return a == b ? a : DType::f32; }
+
+DType result_type(DType layer, const Tensor& residual) { return residual ? wider(layer, residual.dtype()) : layer; }
 
 }  // namespace
 
@@ -91,7 +91,8 @@ Tensor Ops::download(const Tensor& tensor) {
 
 Tensor Ops::download_raw(const Tensor& tensor) {
     const Tensor dense = contiguous(tensor);
-    Tensor out = Tensor::host(dense.shape(), dense.dtype());
+    Tensor out(device_.allocate_host(static_cast<size_t>(dense.numel()) * size_of(dense.dtype())), dense.shape(),
+               dense.dtype());
     device_.copy_to_host(out.raw(), dense.raw(), static_cast<size_t>(dense.numel()) * size_of(dense.dtype()));
     return out;
 }
@@ -113,7 +114,8 @@ Tensor Ops::linear(const Tensor& x, const PackedLinear& weights, Activation acti
     const double flops =
         2.0 * static_cast<double>(rows.dim(0)) * static_cast<double>(weights.in_features * weights.out_features);
     run("linear", device_.kernels().linear,
-        LinearArgs{rows, &weights, activation, residual ? matrix(residual) : Tensor(), matrix(out)}, out, flops);
+        LinearArgs{rows, &weights, activation, residual ? matrix(cast(residual, out.dtype())) : Tensor(), matrix(out)},
+        out, flops);
     return out;
 }
 
@@ -258,7 +260,9 @@ Tensor Ops::conv2d(const Tensor& x, const PackedConv2d& weights, Activation acti
     const int64_t taps = weights.in_channels / weights.groups * weights.kernel_h * weights.kernel_w;
     const double flops = 2.0 * static_cast<double>(out.numel()) * static_cast<double>(taps);
     run("conv2d", device_.kernels().conv2d,
-        Conv2dArgs{contiguous(x), &weights, activation, residual ? contiguous(residual) : Tensor(), out}, out, flops);
+        Conv2dArgs{contiguous(x), &weights, activation, residual ? contiguous(cast(residual, out.dtype())) : Tensor(),
+                   out},
+        out, flops);
     return out;
 }
 
@@ -274,8 +278,9 @@ Tensor Ops::conv_transpose_2x2(const Tensor& x, const PackedLinear& weights, Act
     if (out.numel() == 0) return out;
     const double flops = 2.0 * static_cast<double>(out.numel()) * static_cast<double>(weights.in_features);
     run("conv_transpose_2x2", device_.kernels().conv_transpose_2x2,
-        ConvTranspose2x2Args{contiguous(x), &weights, activation, residual ? contiguous(residual) : Tensor(), out}, out,
-        flops);
+        ConvTranspose2x2Args{contiguous(x), &weights, activation,
+                             residual ? contiguous(cast(residual, out.dtype())) : Tensor(), out},
+        out, flops);
     return out;
 }
 
@@ -285,6 +290,16 @@ Tensor Ops::resize(const Tensor& x, int64_t height, int64_t width, Interpolation
     Tensor out = empty({x.dim(0), height, width, x.dim(3)}, x.dtype());
     if (out.numel() == 0) return out;
     run("resize", device_.kernels().resize, ResizeArgs{contiguous(x), mode, antialias, out}, out,
+        8.0 * static_cast<double>(out.numel()));
+    return out;
+}
+
+Tensor Ops::resize_above(const Tensor& x, int64_t height, int64_t width, float threshold) {
+    require(x.rank() == 3 && height > 0 && width > 0 && x.dim(1) > 0 && x.dim(2) > 0, "resize_above",
+            str("cannot resize ", to_string(x.shape()), " to ", height, " x ", width));
+    Tensor out = empty({x.dim(0), height, width}, DType::u8);
+    if (out.numel() == 0) return out;
+    run("resize_above", device_.kernels().resize_above, ResizeAboveArgs{contiguous(x), threshold, out}, out,
         8.0 * static_cast<double>(out.numel()));
     return out;
 }

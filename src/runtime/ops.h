@@ -67,6 +67,8 @@ public:
     Tensor conv_transpose_2x2(const Tensor& x, const PackedLinear& weights, Activation activation = Activation::none,
                               const Tensor& residual = {});
     Tensor resize(const Tensor& x, int64_t height, int64_t width, Interpolation mode, bool antialias = false);
+    // Maps [N, H, W], bilinearly resized -> u8, 1 where they are above the threshold.
+    Tensor resize_above(const Tensor& x, int64_t height, int64_t width, float threshold);
     Tensor roi_align(const Tensor& x, const Tensor& boxes, int64_t height, int64_t width, float spatial_scale = 1.0F,
                      int sampling_ratio = -1, bool aligned = false);
     Tensor grid_sample(const Tensor& x, const Tensor& grid);

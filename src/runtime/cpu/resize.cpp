@@ -246,4 +246,17 @@ void resize(const ExecContext& context, const ResizeArgs& args) {
         resize_bilinear(context, args);
 }
 
+// A map at a time, so that memory for one of the large ones is enough.
+void resize_above(const ExecContext& context, const ResizeAboveArgs& args) {
+    const Shape size = {1, args.out.dim(1), args.out.dim(2), 1};
+    const Tensor large(allocate_floats(context, size.numel()), size, DType::f32);
+    for (int64_t n = 0; n < args.x.dim(0); ++n) {
+        const Tensor map = args.x.slice(0, n, 1).unsqueeze(3);
+        resize(context, ResizeArgs{map, Interpolation::bilinear, false, large});
+        const float* value = large.data<float>();
+        uint8_t* const out = args.out.data<uint8_t>() + n * size.numel();
+        for (int64_t i = 0; i < size.numel(); ++i) out[i] = value[i] > args.threshold ? 1 : 0;
+    }
+}
+
 }  // namespace sam3::cpu

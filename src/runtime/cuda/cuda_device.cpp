@@ -36,6 +36,7 @@ CudaDevice::CudaDevice(int gpu) : gpu_(gpu) {
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
     pool_ = std::make_shared<MemoryPool>(gpu);
     graphs_ = std::make_shared<MemoryPool>(gpu, MemoryPool::Pieces::kept);
+    pinned_ = std::make_shared<PinnedPool>();
     gemms_ = std::make_unique<GemmPlans>(*pool_);
 #define SAM3_KERNEL(name, Args) kernels_.name = &cuda::name;
     SAM3_FOR_EACH_KERNEL(SAM3_KERNEL)
@@ -57,6 +58,11 @@ std::unique_lock<std::recursive_mutex> CudaDevice::lock() {
 std::shared_ptr<Buffer> CudaDevice::allocate(size_t bytes) {
     const std::lock_guard held(mutex_);
     return std::make_shared<PooledBuffer>(this, capturing_ ? graphs_ : pool_, bytes);
+}
+
+std::shared_ptr<Buffer> CudaDevice::allocate_host(size_t bytes) {
+    const auto held = lock();
+    return PinnedPool::allocate(pinned_, bytes);
 }
 
 MemoryStats CudaDevice::memory() const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "runtime/cuda/memory_pool.h"
+#include "runtime/cuda/pinned_pool.h"
 #include "runtime/device.h"
 
 #include <cuda_runtime.h>
@@ -31,6 +32,7 @@ public:
     }
 
     std::shared_ptr<Buffer> allocate(size_t bytes) override;
+    std::shared_ptr<Buffer> allocate_host(size_t bytes) override;
     MemoryStats memory() const override;
     void reset_peak() override { pool_->reset_peak(); }
     void trim() override { pool_->trim(); }
@@ -66,6 +68,7 @@ private:
     std::recursive_mutex mutex_;
     std::shared_ptr<MemoryPool> pool_;    // shared with the buffers, which may outlive the device
     std::shared_ptr<MemoryPool> graphs_;  // memory that captured work uses; its graphs run one after the other
+    std::shared_ptr<PinnedPool> pinned_;
     std::unique_ptr<GemmPlans> gemms_;
 };
 

@@ -177,4 +177,59 @@ void resize(const ExecContext& context, const ResizeArgs& args) {
     });
 }
 
+namespace {
+
+struct AboveMaps {
+    uint32_t count;
+    Divisor pieces, rows;  // of kAboveWidth pixels in a row, rows of a map
+    int64_t in_height, in_width;
+    uint32_t width;
+    float threshold;
+};
+
+constexpr uint32_t kAboveWidth = 8;
+
+template <typename T>
+__global__ void above_kernel(AboveMaps maps, const T* x, uint8_t* out) {
+    uint32_t index = thread_number();
+    if (index >= maps.count) return;
+    const uint32_t first = maps.pieces.take(index) * kAboveWidth;
+    const uint32_t row = maps.rows.take(index);
+    const TwoTaps down(row, maps.in_height, maps.rows.divisor);
+    const T* const upper = x + (index * maps.in_height + down.first) * maps.in_width;
+    const T* const lower = upper + (down.count == 2 ? down.step * maps.in_width : 0);
+    uint8_t* const to = out + (static_cast<int64_t>(index) * maps.rows.divisor + row) * maps.width;
+    for (uint32_t column = first; column < min(first + kAboveWidth, maps.width); ++column) {
+        const TwoTaps across(column, maps.in_width, maps.width);
+        const auto blended = [&](const T* line) {
+            const float left = across.weight[0] * to_float(line[across.first]);
+            return across.count == 2 ? left + across.weight[1] * to_float(line[across.first + across.step]) : left;
+        };
+        const float value =
+            down.weight[0] * blended(upper) + (down.count == 2 ? down.weight[1] * blended(lower) : 0.0F);
+        to[column] = value > maps.threshold ? 1 : 0;
+    }
+}
+
+}  // namespace
+
+void resize_above(const ExecContext& context, const ResizeAboveArgs& args) {
+    for_float_type(args.x.dtype(), [&](auto type) {
+        using T = typename decltype(type)::type;
+        AboveMaps maps;
+        const int64_t pieces = blocks_for(args.out.dim(2), kAboveWidth);
+        maps.count = count_of("resize_above", args.out.dim(0) * args.out.dim(1) * pieces);
+        maps.pieces = Divisor(pieces);
+        maps.rows = Divisor(args.out.dim(1));
+        maps.in_height = args.x.dim(1);
+        maps.in_width = args.x.dim(2);
+        maps.width = static_cast<uint32_t>(args.out.dim(2));
+        maps.threshold = args.threshold;
+        launch(context, "resize_above", [&](cudaStream_t stream) {
+            above_kernel<T>
+                <<<blocks_of(maps.count), kThreads, 0, stream>>>(maps, args.x.data<T>(), args.out.data<uint8_t>());
+        });
+    });
+}
+
 }  // namespace sam3::cuda
