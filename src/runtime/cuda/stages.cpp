@@ -80,7 +80,8 @@ void CudaDevice::capture(void* where, const std::vector<Tensor>& inputs, const S
     try {
         std::vector<Tensor> own;
         for (const Tensor& input : inputs) own.push_back(new_tensor(context, input.shape(), input.dtype()));
-        check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "beginning to capture");
+        // Relaxed, because the pool may have to grow meanwhile.
+        check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed), "beginning to capture");
         begun = true;
         for (const Tensor& output : body(own)) {
             Tensor dense = output;
