@@ -8,17 +8,27 @@ namespace sam3 {
 VideoFrameResult render(const PendingFrame& frame, std::span<const std::string> phrases, int threads) {
     VideoFrameResult result;
     result.frame = frame.frame;
+    const size_t count = frame.objects.size();
+    std::vector<Mask> all(count);
+    std::vector<Box> boxes(count);
+    // An object a thread where there are many, else all threads for each.
+    const bool many = count >= static_cast<size_t>(threads);
+#pragma omp parallel for schedule(dynamic) num_threads(threads) if (many)
+    for (size_t i = 0; i < count; ++i) {
+        const Tensor& map = frame.objects[i].logits;
+        const FloatMap logits{map.data<float>(), static_cast<int>(map.dim(1)), static_cast<int>(map.dim(0))};
+        all[i] = upsample_mask(logits, frame.width, frame.height, {.threads = many ? 1 : threads});
+        boxes[i] = box_around(all[i]);
+    }
     std::vector<Mask> masks;
     std::vector<float> scores;
     std::vector<int> groups;
-    for (const FrameObject& object : frame.objects) {
-        const FloatMap logits{object.logits.data<float>(), static_cast<int>(object.logits.dim(1)),
-                              static_cast<int>(object.logits.dim(0))};
-        Mask mask = upsample_mask(logits, frame.width, frame.height, {.threads = threads});
-        if (mask_area(mask) == 0) continue;
+    for (size_t i = 0; i < count; ++i) {
+        const FrameObject& object = frame.objects[i];
+        if (boxes[i].x1 <= boxes[i].x0) continue;  // nothing is left of it
         const std::string& phrase = phrases[static_cast<size_t>(object.phrase)];
-        result.objects.push_back({object.id, phrase, object.score, object.tracker_score, box_around(mask), {}});
-        masks.push_back(std::move(mask));
+        result.objects.push_back({object.id, phrase, object.score, object.tracker_score, boxes[i], {}});
+        masks.push_back(std::move(all[i]));
         scores.push_back(object.tracker_score);
         groups.push_back(object.phrase);
     }
