@@ -8,6 +8,8 @@ SECONDS ?= 10
 PREFIX ?= /usr/local
 # ccache where it is installed: a second build takes seconds.
 LAUNCHER := $(if $(shell command -v ccache 2>/dev/null),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+# The GPU's plug-in compiles where nvcc is, for one kind of GPU: tests need no more, and each kind takes minutes.
+CUDA := $(if $(shell command -v nvcc 2>/dev/null),-DSAM3_CUDA=ON -DSAM3_CUDA_ARCHITECTURES=90a $(subst CXX,CUDA,$(LAUNCHER)))
 CPP_FILES = $(shell git ls-files -co --exclude-standard -- '*.cpp' '*.h' '*.cu' '*.cuh')
 
 help:  ## this list
@@ -24,7 +26,7 @@ demo:  ## build, then segment example pictures with the model in the box
 
 test:  ## everything that must hold: warnings are errors, all tests
 	@scripts/install-deps --test
-	cmake --preset ci $(LAUNCHER)
+	cmake --preset ci $(LAUNCHER) $(CUDA)
 	cmake --build build -j $(JOBS)
 	ctest --test-dir build --output-on-failure -j $(TEST_JOBS)
 

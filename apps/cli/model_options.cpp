@@ -1,5 +1,7 @@
 #include "model_options.h"
 
+#include "command.h"
+#include "engine/device_choice.h"
 #include "values.h"
 
 namespace sam3::cli {
@@ -20,6 +22,9 @@ void ModelOptions::add_to(CLI::App& command, bool required) {
     command
         .add_option("--device", device,
                     "cpu, cuda (the first GPU), cuda:N; auto: SAM3_DEVICE if that is set, else a GPU if there is one")
+        ->check([](const std::string& name) {
+            return is_device_name(name) ? std::string() : "there is no device '" + printable(name) + "'";
+        })
         ->capture_default_str();
     command
         .add_option("--precision", precision,

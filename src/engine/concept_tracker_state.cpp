@@ -12,7 +12,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr const char* kKind = "text video";
-constexpr const char* kSection = "concepts";
+constexpr const char* kConceptsSection = "concepts";
 constexpr int kLargestSide = 1 << 16;
 
 std::string mask_name(size_t frame, size_t object) { return str("pending.", frame, ".", object); }
@@ -73,14 +73,14 @@ void ConceptTracker::save(const std::string& path) const {
             writer.put(mask_name(state["pending"].size(), i), frame.objects[i].logits);
         state["pending"].push_back(frame_state(frame));
     }
-    writer.put(kSection, state);
+    writer.put(kConceptsSection, state);
     tracker_.save(writer, session_->ops());
     writer.save(path);
 }
 
 void ConceptTracker::restore(const std::string& path) {
     const SessionReader reader(path, model(), kKind);
-    const Json& state = reader.state(kSection);
+    const Json& state = reader.state(kConceptsSection);
     try {
         const auto rules = ConceptVideoConfig::from_json(state.at("rules"), path);
         std::vector<Phrase> phrases;

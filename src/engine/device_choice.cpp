@@ -39,6 +39,10 @@ DeviceChoice first_gpu_or_cpu() {
 
 }  // namespace
 
+bool is_device_name(const std::string& name) {
+    return is_automatic(name) || name == "cpu" || gpu_number(name).has_value();
+}
+
 DeviceChoice choose_device(const std::string& name) {
     if (is_automatic(name)) {
         const char* usual = std::getenv("SAM3_DEVICE");

@@ -16,6 +16,7 @@ struct DeviceChoice {
 // environment variable SAM3_DEVICE names, else the first GPU where it can be used, else the CPU. Fails with a sentence
 // when the name is none of these or the GPU that it names cannot be used.
 DeviceChoice choose_device(const std::string& name);
+bool is_device_name(const std::string& name);  // whether it could be one; the GPU need not be there
 
 // "f32", "bf16", ...; "auto" or nothing: the device's usual one. Fails naming those that the device has.
 Precision choose_precision(const Device& device, const std::string& name);

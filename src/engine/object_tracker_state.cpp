@@ -8,7 +8,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr const char* kSection = "objects";
+constexpr const char* kObjectsSection = "objects";
 
 Json to_json(const VisualPrompt& prompt) {
     Json points = Json::array();
@@ -38,7 +38,7 @@ int64_t frame_from(const Json& json) {
 }
 
 std::string tensor_name(int id, int64_t frame, const char* what) {
-    return str(kSection, ".", id, ".", frame, ".", what);
+    return str(kObjectsSection, ".", id, ".", frame, ".", what);
 }
 
 }  // namespace
@@ -75,10 +75,10 @@ void ObjectTracker::save(SessionWriter& writer, Ops& ops) const {
         objects.push_back(
             {{"id", id}, {"entries", entries}, {"said", said}, {"pending", pending}, {"tracked", tracked}});
     }
-    writer.put(kSection, Json{{"objects", objects},
-                              {"last_frame", last_frame_ ? Json(*last_frame_) : Json()},
-                              {"last_reverse", last_reverse_},
-                              {"pass_start", pass_start_}});
+    writer.put(kObjectsSection, Json{{"objects", objects},
+                                     {"last_frame", last_frame_ ? Json(*last_frame_) : Json()},
+                                     {"last_reverse", last_reverse_},
+                                     {"pass_start", pass_start_}});
 }
 
 void ObjectTracker::restore(const SessionReader& reader, Ops& ops) {
@@ -89,7 +89,7 @@ void ObjectTracker::restore(const SessionReader& reader, Ops& ops) {
         return on_device ? ops.upload(host) : host;
     };
     try {
-        const Json& state = reader.state(kSection);
+        const Json& state = reader.state(kObjectsSection);
         for (const Json& saved : state.at("objects")) {
             const int id = saved.at("id").get<int>();
             if (has(id)) fail(reader.path(), ": the session file is damaged: object ", id, " stands there twice");

@@ -4,6 +4,7 @@ set -euo pipefail
 program=$1
 export LC_ALL=C
 export OMP_WAIT_POLICY=passive  # several tests run at a time: waiting threads must not spin
+export SAM3_DEVICE=${SAM3_TEST_DEVICE:-cpu}  # the same on machines with and without a GPU
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "engine/concept_heuristics.h"
+#include "support/data_path.h"
 
 #include <nlohmann/json.hpp>
 
@@ -72,7 +73,7 @@ inline std::vector<uint32_t> crcs(const Tensor& masks) {
 }
 
 inline Json read_json(const std::string& name) {
-    std::ifstream file(std::string(SAM3_TEST_DATA) + "/" + name);
+    std::ifstream file(data_path(name));
     return Json::parse(file);
 }
 

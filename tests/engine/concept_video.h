@@ -2,6 +2,7 @@
 
 #include "engine/concept_tracker.h"
 #include "support/goldens.h"
+#include "support/models.h"
 
 #include <unistd.h>
 #include <nlohmann/json.hpp>
@@ -63,7 +64,7 @@ inline std::shared_ptr<const Model> concept_model() {
         LoadOptions load;
         load.path = folder_with_object_bias(0x4CEC);  // 19.6875
         load.behaviour = "hf";
-        std::shared_ptr<const Model> loaded = Model::load(load);
+        std::shared_ptr<const Model> loaded = load_model(load);
         std::filesystem::remove_all(load.path);
         return loaded;
     }();

@@ -1,6 +1,7 @@
 // SAM 3's interactive head against transformers on small random models: clicks, boxes, masks and refinement.
 #include "engine/image_session.h"
 #include "support/goldens.h"
+#include "support/models.h"
 #include "support/traces.h"
 
 #include <nlohmann/json.hpp>
@@ -32,7 +33,7 @@ protected:
         LoadOptions options;
         options.path = folder_;
         options.behaviour = golden_->text("behaviour");
-        session_ = std::make_unique<ImageSession>(Model::load(options), 2);
+        session_ = std::make_unique<ImageSession>(test::load_model(options), 2);
         traces_.collect_from(session_->ops());
         const test::Golden picture(folder_ + "/image-0.safetensors");
         const Shape shape = picture.shape("image");

@@ -3,6 +3,7 @@
 #include "mask/support.h"
 #include "media/image_io.h"
 #include "support/goldens.h"
+#include "support/models.h"
 #include "util/error.h"
 
 #include <nlohmann/json.hpp>
@@ -40,7 +41,7 @@ MaskGenerationOptions options_of(const test::Golden& golden) {
 }
 
 ImageSession session_for(const test::Golden& golden) {
-    return {Model::load({.path = root_path(golden.text("model")), .behaviour = "hf"}), 1};
+    return {test::load_model({.path = root_path(golden.text("model")), .behaviour = "hf"}), 1};
 }
 
 // Boxes as the golden has them: the last pixel, not the one past it.
@@ -135,7 +136,7 @@ TEST(MaskGeneration, ThresholdsOfZeroLeaveEveryMaskThatHasPixels) {
 }
 
 TEST(MaskGeneration, WrongOptionsAreSentences) {
-    ImageSession session(Model::load({.path = test::data_path("models/sam1-b"), .behaviour = ""}), 1);
+    ImageSession session(test::load_model({.path = test::data_path("models/sam1-b"), .behaviour = ""}), 1);
     const Image image(40, 30, 3);
     const auto fails_with = [&](const char* text, auto change) {
         MaskGenerationOptions options;

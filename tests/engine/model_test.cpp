@@ -2,6 +2,7 @@
 #include "engine/image_session.h"
 #include "engine/visual_tracker.h"
 #include "support/goldens.h"
+#include "support/models.h"
 #include "util/error.h"
 
 #include <nlohmann/json.hpp>
@@ -76,7 +77,7 @@ fs::path make_visual_only() {
 }
 
 std::vector<Detection> find(const std::string& path) {
-    ImageSession session(Model::load({.path = path, .behaviour = "hf", .image_size = 0}), 2);
+    ImageSession session(test::load_model({.path = path, .behaviour = "hf", .image_size = 0}), 2);
     Image image(60, 40, 3);
     for (size_t i = 0; i < image.pixels.size(); ++i) image.pixels[i] = static_cast<uint8_t>(i * 31 % 251);
     session.encode({&image, 1});
@@ -99,18 +100,18 @@ TEST(Model, ADetectorAloneFindsWhatTheWholeModelFinds) {
 }
 
 TEST(Model, AskingForAMissingPartIsASentence) {
-    const auto model = Model::load({.path = make_detector_only().string(), .behaviour = "", .image_size = 0});
+    const auto model = test::load_model({.path = make_detector_only().string(), .behaviour = "", .image_size = 0});
     EXPECT_TRUE(model->finds_concepts());
     EXPECT_FALSE(model->answers_clicks());
     EXPECT_THROW(model->interactive_head(), Error);
-    const auto clicks = Model::load({.path = test::data_path("models/sam1-b"), .behaviour = "", .image_size = 0});
+    const auto clicks = test::load_model({.path = test::data_path("models/sam1-b"), .behaviour = "", .image_size = 0});
     EXPECT_FALSE(clicks->finds_concepts());
     EXPECT_THROW(clicks->detector(), Error);
 }
 
 TEST(Model, TheVisualOnlyCutAnswersClicksAndFollowsObjectsAsTheWholeModelDoes) {
-    const auto part = Model::load({.path = make_visual_only().string(), .behaviour = "hf", .image_size = 0});
-    const auto whole = Model::load({.path = test::data_path("models/sam3-v"), .behaviour = "hf", .image_size = 0});
+    const auto part = test::load_model({.path = make_visual_only().string(), .behaviour = "hf", .image_size = 0});
+    const auto whole = test::load_model({.path = test::data_path("models/sam3-v"), .behaviour = "hf", .image_size = 0});
     EXPECT_FALSE(part->finds_concepts());
     EXPECT_TRUE(part->answers_clicks());
     EXPECT_TRUE(part->follows_objects());

@@ -7,6 +7,7 @@
 #include "models/configuration.h"
 #include "models/sam1_config.h"
 #include "support/goldens.h"
+#include "support/models.h"
 #include "tests/weights/files.h"
 #include "weights/binder.h"
 #include "weights/codecs.h"
@@ -35,7 +36,7 @@ Image some_image() {
 }
 
 Tensor click(const std::string& path, const Parts& parts = {}) {
-    ImageSession session(Model::load({.path = path, .behaviour = "", .image_size = 0, .parts = parts}), 2);
+    ImageSession session(load_model({.path = path, .behaviour = "", .image_size = 0, .parts = parts}), 2);
     const Image image = some_image();
     session.encode({&image, 1});
     VisualQuery query;
@@ -44,7 +45,7 @@ Tensor click(const std::string& path, const Parts& parts = {}) {
 }
 
 std::vector<Detection> find_concept(const std::string& path, const Parts& parts = {}) {
-    ImageSession session(Model::load({.path = path, .behaviour = "", .image_size = 0, .parts = parts}), 2);
+    ImageSession session(load_model({.path = path, .behaviour = "", .image_size = 0, .parts = parts}), 2);
     const Image image = some_image();
     session.encode({&image, 1});
     ConceptPrompt prompt;
@@ -128,7 +129,7 @@ TEST(ModelWriter, TheVisualCutFollowsClicksAndKnowsNoText) {
     options.visual_only = true;
     write_model(options);
     expect_equal(click(options.output), click(options.input));
-    const auto model = Model::load({.path = options.output, .behaviour = "", .image_size = 0});
+    const auto model = load_model({.path = options.output, .behaviour = "", .image_size = 0});
     EXPECT_FALSE(model->finds_concepts());
     EXPECT_TRUE(model->follows_objects());
     const auto file = open_weight_file(options.output);

@@ -1,6 +1,7 @@
 // What must hold of following objects whatever the network says: independence of objects, bounded memory, reuse.
 #include "engine/object_tracker.h"
 #include "support/clip.h"
+#include "support/models.h"
 #include "util/error.h"
 
 #include <cmath>
@@ -212,7 +213,7 @@ TEST_F(Following, SaysWhatIsWrongWithAPrompt) {
 TEST(ObjectTracker, NeedsAModelWithAMemory) {
     LoadOptions options;
     options.path = test::data_path("models/sam1-b");
-    const auto model = Model::load(options);
+    const auto model = test::load_model(options);
     EXPECT_NE(message_of([&] { ObjectTracker tracker(model); }), "no error");
 }
 

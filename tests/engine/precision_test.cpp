@@ -1,6 +1,7 @@
 // A network in fewer bits: the same answers, nearly.
 #include "engine/image_session.h"
 #include "support/goldens.h"
+#include "support/models.h"
 
 #include <cmath>
 #include <map>
@@ -18,7 +19,7 @@ std::map<std::string, std::vector<float>> features(const std::string& model, Pre
     LoadOptions options;
     options.path = data_path("models/" + model);
     options.precision = name_of(precision);
-    ImageSession session(Model::load(options), 2);
+    ImageSession session(load_model(options), 2);
     std::map<std::string, std::vector<float>> traced;
     session.ops().set_trace([&](const std::string& name, const Tensor& tensor) {
         const Tensor host = session.ops().download(tensor);
@@ -46,6 +47,7 @@ double cosine(const std::vector<float>& a, const std::vector<float>& b) {
 TEST(Precision, KeepsTheDirectionOfAllFeatures) {
     const auto exact = features("sam3-a", Precision::f32);
     for (const Precision precision : {Precision::bf16, Precision::int8}) {
+        if (precision == Precision::int8 && device_name() != "cpu") continue;  // GPUs have none
         const auto coded = features("sam3-a", precision);
         for (const char* name :
              {"vision.backbone", "vision.fpn.0", "text.features", "fusion.output", "decoder.queries"}) {

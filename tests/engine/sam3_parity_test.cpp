@@ -1,6 +1,7 @@
 // SAM 3's concept detector against transformers on small random models: every intermediate and the final results.
 #include "engine/image_session.h"
 #include "support/goldens.h"
+#include "support/models.h"
 #include "support/traces.h"
 
 #include <nlohmann/json.hpp>
@@ -39,7 +40,7 @@ protected:
         options.path = folder_;
         options.behaviour = golden_->text("behaviour");
         options.image_size = static_cast<int64_t>(golden_->number("image_size"));
-        session_ = std::make_unique<ImageSession>(Model::load(options), 2);
+        session_ = std::make_unique<ImageSession>(test::load_model(options), 2);
         traces_.collect_from(session_->ops());
     }
 

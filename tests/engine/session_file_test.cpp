@@ -2,6 +2,7 @@
 #include "engine/session_file.h"
 #include "engine/object_tracker.h"
 #include "support/clip.h"
+#include "support/models.h"
 #include "util/error.h"
 
 #include <cstring>
@@ -17,7 +18,7 @@ std::shared_ptr<const Model> load(const std::string& folder, const std::string& 
     LoadOptions options;
     options.path = test::data_path(folder);
     options.behaviour = behaviour;
-    return Model::load(options);
+    return test::load_model(options);
 }
 
 class SessionFile : public testing::Test {

@@ -1,6 +1,7 @@
 // The same network from files of different kinds.
 #include "engine/image_session.h"
 #include "support/goldens.h"
+#include "support/models.h"
 #include "tests/weights/ggml_sam3.h"
 #include "tests/weights/mlx_sam3.h"
 #include "tests/weights/official_sam3.h"
@@ -24,7 +25,7 @@ Image some_image() {
 }
 
 std::vector<Detection> find_concept(const std::string& path) {
-    ImageSession session(Model::load({.path = path, .behaviour = "hf", .image_size = 0}), 2);
+    ImageSession session(load_model({.path = path, .behaviour = "hf", .image_size = 0}), 2);
     const Image image = some_image();
     session.encode({&image, 1});
     ConceptPrompt prompt;
@@ -34,7 +35,7 @@ std::vector<Detection> find_concept(const std::string& path) {
 }
 
 Tensor click(const std::string& path) {
-    ImageSession session(Model::load({.path = path, .behaviour = "", .image_size = 0}), 2);
+    ImageSession session(load_model({.path = path, .behaviour = "", .image_size = 0}), 2);
     const Image image = some_image();
     session.encode({&image, 1});
     VisualQuery query;
@@ -108,7 +109,7 @@ TEST(WeightFormats, Sam31SegmentsImagesAndSaysThatItFollowsNothing) {
     copy_side_files("sam3-a", folder);
     expect_same_answers(path, data_path("models/sam3-a"));
     expect_same_clicks(path, data_path("models/sam3-a"));
-    const auto model = Model::load({.path = path, .behaviour = "", .image_size = 0});
+    const auto model = load_model({.path = path, .behaviour = "", .image_size = 0});
     EXPECT_EQ(model->name(), "SAM 3.1, Meta's names");
     EXPECT_FALSE(model->follows_objects());
 }

@@ -5,6 +5,7 @@
 #include "image/resize.h"
 #include "models/memory_tracker.h"
 #include "support/goldens.h"
+#include "support/models.h"
 
 #include <algorithm>
 #include <map>
@@ -64,7 +65,7 @@ private:
         LoadOptions options;
         options.path = data_path("models/sam3-v");
         options.behaviour = behaviour;
-        return Model::load(options);
+        return load_model(options);
     }
 
     Golden frames_;

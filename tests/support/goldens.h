@@ -1,6 +1,7 @@
 #pragma once
 
 #include "runtime/tensor.h"
+#include "support/data_path.h"
 #include "weights/weight_file.h"
 
 #include <gtest/gtest.h>
@@ -18,8 +19,6 @@
 // The reference's answers as tests/goldens writes them (docs/parity.md): small tensors whole, large ones as every n-th
 // value of the flat tensor with its minimum, maximum, mean and standard deviation.
 namespace sam3::test {
-
-inline std::string data_path(const std::string& name) { return std::string(SAM3_TEST_DATA) + "/" + name; }
 
 class Golden {
 public:

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "support/data_path.h"
 #include "support/tensors.h"
 
 #include <cstdint>
@@ -22,7 +23,7 @@ struct OperatorGolden {
 
 // All records of one name.
 inline std::vector<OperatorGolden> operator_goldens(const std::string& wanted) {
-    const std::string path = std::string(SAM3_TEST_DATA) + "/runtime/operators.bin";
+    const std::string path = data_path("runtime/operators.bin");
     std::ifstream file(path, std::ios::binary);
     const auto read = [&](void* to, size_t bytes) {
         return static_cast<bool>(file.read(static_cast<char*>(to), static_cast<std::streamsize>(bytes)));

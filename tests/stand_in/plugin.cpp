@@ -1,0 +1,164 @@
+// A plug-in that passes for CUDA's where there is no GPU: the CPU's operators, on memory that nobody else can touch. A
+// test that runs on it crashes where code above src/runtime reads or writes a tensor of the device as if it were its
+// own.
+#include "runtime/cuda_plugin.h"
+#include "runtime/device.h"
+#include "util/error.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+namespace sam3::test {
+namespace {
+
+constexpr size_t kReserved = size_t{16} << 30;  // addresses, not memory
+constexpr size_t kPage = 4096;
+
+// Blocks of powers of two in one range of addresses, which is closed but for the time that a Key lives.
+class Vault {
+public:
+    Vault() {
+        void* const range = mmap(nullptr, kReserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (range == MAP_FAILED) fail("the stand-in for a GPU got no addresses");
+        begin_ = static_cast<char*>(range);
+    }
+    Vault(const Vault&) = delete;
+    Vault& operator=(const Vault&) = delete;
+    ~Vault() { munmap(begin_, kReserved); }
+
+    void* allocate(size_t bytes) {
+        const std::lock_guard lock(mutex_);
+        const size_t size = block_size(bytes);
+        stats_.in_use += size;
+        stats_.peak = std::max(stats_.peak, stats_.in_use);
+        const auto free = free_.find(size);
+        if (free == free_.end()) return grow(size);
+        void* const block = free->second;
+        free_.erase(free);
+        return block;
+    }
+    void release(void* block, size_t bytes) {
+        const std::lock_guard lock(mutex_);
+        stats_.in_use -= block_size(bytes);
+        free_.emplace(block_size(bytes), block);
+    }
+    MemoryStats stats() const { return stats_; }
+    void reset_peak() { stats_.peak = stats_.in_use; }
+
+    class Key {
+    public:
+        explicit Key(Vault& vault) : vault_(vault), lock_(vault.mutex_) { vault_.protect(PROT_READ | PROT_WRITE); }
+        Key(const Key&) = delete;
+        Key& operator=(const Key&) = delete;
+        ~Key() { vault_.protect(PROT_NONE); }
+
+    private:
+        Vault& vault_;
+        std::lock_guard<std::mutex> lock_;
+    };
+
+private:
+    static size_t block_size(size_t bytes) { return std::bit_ceil(std::max(bytes, kPage)); }
+    void* grow(size_t size) {
+        if (stats_.reserved + size > kReserved) throw std::bad_alloc();
+        void* const block = begin_ + stats_.reserved;
+        stats_.reserved += size;
+        return block;
+    }
+    void protect(int access) {
+        if (stats_.reserved > 0) mprotect(begin_, stats_.reserved, access);
+    }
+
+    std::mutex mutex_;
+    char* begin_;
+    std::multimap<size_t, void*> free_;
+    MemoryStats stats_;
+};
+
+struct VaultBuffer : Buffer {
+    VaultBuffer(Device* owner, std::shared_ptr<Vault> from, size_t size) : vault(std::move(from)) {
+        device = owner;
+        data = vault->allocate(size);
+        bytes = size;
+    }
+    ~VaultBuffer() override { vault->release(data, bytes); }
+
+    std::shared_ptr<Vault> vault;
+};
+
+class StandIn final : public Device {
+public:
+    StandIn() {
+#define SAM3_KERNEL(name, Args)                                                            \
+    kernels_.name = [](const ExecContext& context, const Args& args) {                     \
+        auto& self = static_cast<StandIn&>(context.device);                                \
+        const Vault::Key key(*self.vault_);                                                \
+        self.cpu_->kernels().name({*self.cpu_, context.threads, context.precision}, args); \
+    };
+        SAM3_FOR_EACH_KERNEL(SAM3_KERNEL)
+#undef SAM3_KERNEL
+    }
+
+    std::string name() const override { return "stand-in for a GPU"; }
+    bool is_host() const override { return false; }
+    const KernelTable& kernels() const override { return kernels_; }
+    bool has_precision(Precision precision) const override { return precision == Precision::f32 || precision == Precision::bf16; }
+    Precision usual_precision() const override { return Precision::bf16; }
+
+    std::shared_ptr<Buffer> allocate(size_t bytes) override {
+        return std::make_shared<VaultBuffer>(this, vault_, bytes);
+    }
+    MemoryStats memory() const override { return vault_->stats(); }
+    void reset_peak() override { vault_->reset_peak(); }
+    void trim() override {}
+
+    void copy_from_host(void* destination, const void* source, size_t bytes) override {
+        move(destination, source, bytes);
+    }
+    void copy_to_host(void* destination, const void* source, size_t bytes) override {
+        move(destination, source, bytes);
+    }
+    void synchronize() override {}
+
+    std::shared_ptr<const PackedLinear> pack_linear(const LinearSource& source, Precision precision) override {
+        return cpu_->pack_linear(source, precision);
+    }
+    std::shared_ptr<const PackedConv2d> pack_conv2d(const Conv2dSource& source, Precision precision) override {
+        return cpu_->pack_conv2d(source, precision);
+    }
+
+private:
+    void move(void* destination, const void* source, size_t bytes) {
+        const Vault::Key key(*vault_);
+        if (bytes > 0) std::memcpy(destination, source, bytes);
+    }
+
+    std::shared_ptr<Device> cpu_ = make_cpu_device();
+    std::shared_ptr<Vault> vault_ = std::make_shared<Vault>();  // shared with the buffers, which may outlive the device
+    KernelTable kernels_;
+};
+
+}  // namespace
+}  // namespace sam3::test
+
+extern "C" {
+
+int sam3_cuda_devices(Sam3CudaDevice* out, int capacity, char* /*error*/, size_t /*error_size*/) {
+    if (capacity < 1) return 1;
+    *out = {};
+    std::snprintf(out->name, sizeof out->name, "stand-in");
+    return 1;
+}
+
+sam3::Device* sam3_cuda_make_device(const char* abi, int /*gpu*/, char* error, size_t error_size) {
+    if (std::strcmp(abi, sam3::kCudaPluginAbi) == 0) return new sam3::test::StandIn;
+    std::snprintf(error, error_size, "the program is of another build: %s", abi);
+    return nullptr;
+}
+}
