@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace sam3 {
@@ -17,15 +18,29 @@ struct MemoryStats {
     size_t peak = 0;      // highest in_use
 };
 
-// Sources of a linear layer's weights, in host memory, f32. Several are stacked by rows, so that q, k and v become
-// one product. A missing bias counts as zero.
+// A layer's weights on their way from a file to a device, in host memory, [out, ...]: f32, or i8 codes with an f32
+// scale for each output channel, value = scale * code.
+struct LayerWeights {
+    LayerWeights() = default;
+    LayerWeights(Tensor f32) : values(std::move(f32)) {}
+    LayerWeights(Tensor codes, Tensor their_scales) : values(std::move(codes)), scales(std::move(their_scales)) {}
+
+    bool coded() const { return scales.defined(); }
+    Tensor decoded() const;  // f32; the values themselves when they are
+
+    Tensor values;
+    Tensor scales;  // [out]; undefined for f32
+};
+
+// Sources of a linear layer's weights. Several are stacked by rows, so that q, k and v become one product. A missing
+// bias counts as zero.
 struct LinearSource {
-    std::vector<Tensor> weights;  // each [out_i, in]
-    std::vector<Tensor> biases;   // empty, or one per weight: [out_i] or undefined
+    std::vector<LayerWeights> weights;  // each [out_i, in]
+    std::vector<Tensor> biases;         // empty, or one per weight: [out_i] or undefined
 };
 struct Conv2dSource {
-    Tensor weight;  // [out, in / groups, kh, kw], PyTorch's order
-    Tensor bias;    // [out] or undefined
+    LayerWeights weight;  // [out, in / groups, kh, kw], PyTorch's order
+    Tensor bias;          // [out] or undefined
     int stride = 1, padding = 0, groups = 1;
 };
 
