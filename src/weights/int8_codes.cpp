@@ -24,7 +24,12 @@ void for_each_run(const Shape& shape, OutputChannels channels, const Use& use) {
 
 }  // namespace
 
-std::string int8_scale_name(std::string_view weight) { return std::string(weight) + "_scale"; }
+// "a.scale" for "a.weight": no longer than the name itself, for which ggml's tools have a limit.
+std::string int8_scale_name(std::string_view weight) {
+    constexpr std::string_view kEnding = ".weight";
+    if (!weight.ends_with(kEnding)) return std::string(weight) + ".scale";
+    return std::string(weight.substr(0, weight.size() - kEnding.size())) + ".scale";
+}
 
 Shape int8_scale_shape(const Shape& weight, OutputChannels channels) {
     if (channels == OutputChannels::first) return {weight[0]};

@@ -263,7 +263,7 @@ TEST(Binder, BlocksAreNotCut) {
 
 // Codes 0, 1, 2, ... and scales 1, 2, 3, ...
 FileBuilder coded(const Shape& codes, const Shape& scales) {
-    return FileBuilder().add_codes("w", codes).add("w_scale", scales, WeightType::f32, 1);
+    return FileBuilder().add_codes("w", codes).add("w.scale", scales, WeightType::f32, 1);
 }
 
 TEST(Binder, Int8CodesAreHandedOutWithTheirScales) {
@@ -297,20 +297,20 @@ TEST(Binder, Int8CodesWithoutFittingScalesAreRefused) {
         loader.root().weights("w", shape);
         return error_of([&] { loader.finish("the test"); });
     };
-    expect_contains(refusal(FileBuilder().add_codes("w", {2, 3}), {2, 3}), "the file has no scales 'w_scale'");
+    expect_contains(refusal(FileBuilder().add_codes("w", {2, 3}), {2, 3}), "the file has no scales 'w.scale'");
     expect_contains(refusal(coded({2, 3}, {3}), {2, 3}), "should be f32, one for each output channel");
     expect_contains(refusal(coded({2, 3}, {2, 1}), {2, 3}), "have shape [2, 1]");
     expect_contains(refusal(coded({2, 3}, {}), {2, 3}), "have shape []");
     expect_contains(refusal(coded({3}, {3}), {3}), "holds int8 codes [3]");
     expect_contains(refusal(coded({}, {}), {}), "holds int8 codes []");
-    expect_contains(refusal(FileBuilder().add_codes("w", {2, 3}).add("w_scale", {2}, WeightType::f16), {2, 3}),
+    expect_contains(refusal(FileBuilder().add_codes("w", {2, 3}).add("w.scale", {2}, WeightType::f16), {2, 3}),
                     "should be f32");
 }
 
 TEST(Binder, ScalesWithoutCodesAreLeftOver) {
-    WeightLoader loader(FileBuilder().add("w", {2, 3}).add("w_scale", {2}).file());
+    WeightLoader loader(FileBuilder().add("w", {2, 3}).add("w.scale", {2}).file());
     EXPECT_FALSE(loader.root().weights("w", {2, 3}).coded());
-    expect_contains(error_of([&] { loader.finish("the test", {}); }), "w_scale");
+    expect_contains(error_of([&] { loader.finish("the test", {}); }), "w.scale");
 }
 
 int64_t peak_kilobytes() {

@@ -181,15 +181,13 @@ void int8_code_weights(int8_t* codes, float* scale, const float* weights, int64_
     for (int64_t i = k; i < depth; ++i) codes[i] = static_cast<int8_t>(last[i - k]);
 }
 
+// The product with a row of ones.
 void int8_sum(int32_t* sum, const int8_t* codes, int64_t depth) {
-    typedef int8_t Narrow __attribute__((vector_size(kLanes)));
+    constexpr int64_t kStep = Int8Coding::kWeightBytes;
+    const IntVec ones = (kGroup == 4 ? 0x01010101 : 0x00010001) - IntVec{};
     IntVec total = {};
     int64_t k = 0;
-    for (; k + kLanes <= depth; k += kLanes) {
-        Narrow narrow;
-        __builtin_memcpy(&narrow, codes + k, sizeof narrow);
-        total += __builtin_convertvector(narrow, IntVec);
-    }
+    for (; k + kStep <= depth; k += kStep) total = add_products(total, ones, load_weights(codes + k));
     int32_t rest = 0;
     for (; k < depth; ++k) rest += codes[k];
     for (int i = 0; i < kLanes; ++i) rest += total[i];
