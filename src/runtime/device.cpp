@@ -29,17 +29,6 @@ Precision precision_named(const std::string& name) {
     fail("there is no precision '", name, "': f32, bf16, int8 and fp8 are known");
 }
 
-Tensor LayerWeights::decoded() const {
-    if (!coded()) return values;
-    Tensor result = Tensor::host(values.shape());
-    const int64_t channels = values.dim(0), depth = channels == 0 ? 0 : values.numel() / channels;
-    const auto* codes = values.data<int8_t>();
-    auto* to = result.data<float>();
-    for (int64_t c = 0; c < channels; ++c)
-        for (int64_t i = 0; i < depth; ++i) *to++ = static_cast<float>(*codes++) * scales.data<float>()[c];
-    return result;
-}
-
 std::vector<std::string> KernelTable::missing() const {
     std::vector<std::string> names;
 #define SAM3_KERNEL(name, Args) \

@@ -1,13 +1,13 @@
 #pragma once
 
 #include "runtime/kernels.h"
+#include "runtime/layer_weights.h"
 #include "runtime/tensor.h"
 
 #include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace sam3 {
@@ -16,20 +16,6 @@ struct MemoryStats {
     size_t in_use = 0;    // handed out now
     size_t reserved = 0;  // held by the pool, handed out or not
     size_t peak = 0;      // highest in_use
-};
-
-// A layer's weights on their way from a file to a device, in host memory, [out, ...]: f32, or i8 codes with an f32
-// scale for each output channel, value = scale * code.
-struct LayerWeights {
-    LayerWeights() = default;
-    LayerWeights(Tensor f32) : values(std::move(f32)) {}
-    LayerWeights(Tensor codes, Tensor their_scales) : values(std::move(codes)), scales(std::move(their_scales)) {}
-
-    bool coded() const { return scales.defined(); }
-    Tensor decoded() const;  // f32; the values themselves when they are
-
-    Tensor values;
-    Tensor scales;  // [out]; undefined for f32
 };
 
 // Sources of a linear layer's weights. Several are stacked by rows, so that q, k and v become one product. A missing

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "runtime/device.h"
+#include "runtime/layer_weights.h"
 #include "runtime/tensor.h"
 #include "weights/int8_codes.h"
 #include "weights/name_map.h"

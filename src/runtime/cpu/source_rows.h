@@ -1,6 +1,6 @@
 #pragma once
 
-#include "runtime/device.h"
+#include "runtime/layer_weights.h"
 
 #include <cstdint>
 #include <span>
