@@ -1,6 +1,9 @@
 """The reference's side of bench/against-reference; runs in an environment with PyTorch and transformers.
 
-Loads a model once and then answers requests, one JSON object a line on stdin and stdout:
+    reference_worker.py [--tuned]
+
+Without --tuned PyTorch is as its users have it, with OPENBLAS_NUM_THREADS=1. Loads a model once and then answers requests, one
+JSON object a line on stdin and stdout:
 
     {"job": "phrase", "model": FOLDER, "image": FILE, "text": T, "second": T2, "threshold": 0.5}
     {"job": "click",  "model": FOLDER, "image": FILE}
@@ -19,7 +22,8 @@ import sys
 import time
 
 CORES = len(os.sched_getaffinity(0))
-os.environ["OPENBLAS_NUM_THREADS"] = str(CORES)  # it cannot be raised later; see share_cores
+TUNED = sys.argv[1:] == ["--tuned"]
+os.environ["OPENBLAS_NUM_THREADS"] = str(CORES) if TUNED else "1"  # it cannot be raised later; see share_cores
 os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 
 import numpy as np
@@ -45,16 +49,15 @@ def loaded_openblas():
     return next((library for library in libraries if hasattr(library, "openblas_set_num_threads")), None)
 
 
-def share_cores(spread_large_layers):
-    """Makes the reference as fast as it gets: OpenBLAS has all cores during large linear layers and one otherwise. PyTorch's attention
-    calls it from threads of its own, and small products lose more by waiting for threads than they gain. Answers whether it was done."""
+def share_cores():
+    """Makes the reference faster than its users have it: OpenBLAS has all cores during large linear layers and one otherwise. PyTorch's
+    attention calls it from threads of its own, and small products lose more by waiting for threads than they gain. Answers whether it
+    was done."""
     library = loaded_openblas()
     if library is None:
         return False
     linear = torch.nn.functional.linear
     library.openblas_set_num_threads(1)
-    if not spread_large_layers:
-        return True
 
     def linear_on_all_cores(x, weight, *bias, **options):
         if x.numel() < LARGE_ROWS * x.shape[-1] or weight.numel() < LARGE_WEIGHTS:
@@ -229,14 +232,12 @@ def serve(requests, answers, openblas_threads):
 
 
 def main():
-    plain = sys.argv[1:] == ["--plain"]  # as a user has it who sets OPENBLAS_NUM_THREADS=1
     # Libraries that print must not write into the answers.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     torch.set_num_threads(CORES)
-    switched = share_cores(spread_large_layers=not plain)
-    threads = "no OpenBLAS" if not switched else "1" if plain else f"{CORES} in large linear layers, else 1"
-    serve(sys.stdin, answers, threads)
+    tuned = TUNED and share_cores()
+    serve(sys.stdin, answers, f"{CORES} in large linear layers, else 1" if tuned else os.environ["OPENBLAS_NUM_THREADS"])
 
 
 if __name__ == "__main__":

@@ -26,12 +26,27 @@ inline void decode_everything(const WeightFile& file) {
     }
 }
 
+// Reads every code and every scale, as packing does.
+inline void use_weights(const LayerWeights& weights, OutputChannels channels) {
+    if (!weights.coded()) return;
+    if (weights.scales.shape() != int8_scale_shape(weights.values.shape(), channels)) std::abort();
+    float sum = 0;
+    for (int64_t i = 0; i < weights.values.numel(); ++i) sum += static_cast<float>(weights.values.data<int8_t>()[i]);
+    for (int64_t i = 0; i < weights.scales.numel(); ++i) sum += weights.scales.data<float>()[i];
+    volatile float kept = sum;
+    (void)kept;
+}
+
 inline void bind_everything(const std::shared_ptr<const WeightFile>& file, const NameMap& names) {
     WeightLoader loader(file, names);
     const Scope root = loader.root();
     for (const WeightTensor& tensor : file->tensors()) {
         const auto shape = root.shape_of(tensor.name);
-        if (shape && checked_numel(*shape).value_or(INT64_MAX) < (1 << 20)) root.tensor(tensor.name, *shape);
+        if (shape && checked_numel(*shape).value_or(INT64_MAX) < (1 << 20)) {
+            root.tensor(tensor.name, *shape);
+            use_weights(root.weights(tensor.name, *shape), OutputChannels::first);
+            use_weights(root.weights(tensor.name, *shape, OutputChannels::rest), OutputChannels::rest);
+        }
         root.tensor(tensor.name + "x", {1});
     }
     loader.finish("the input", sam3_unused_weights());

@@ -73,7 +73,7 @@ std::shared_ptr<Options> add_common(CLI::App& command, const std::string& input_
                             ->check(CLI::IsMember(types, CLI::ignore_case));
     if (type_required) type->required();
     command.add_flag("--requantize", options->write.requantize,
-                     "Allow blocks to be made from other blocks, which loses precision twice");
+                     "Allow blocks or int8 codes to be made from others, which loses precision twice");
     command.add_flag("--overwrite", options->overwrite, "Replace OUT if it exists");
     command.add_flag("-q,--quiet", options->quiet, "No report, no progress");
     return options;
@@ -92,6 +92,7 @@ void add_convert(CLI::App& program, Action& chosen) {
     command->footer(
         "Without --type matrices become f16, and quantised ones stay as they are.\n"
         "Norms, biases, small embeddings and heads keep more precision: docs/gguf.md.\n"
+        "int8 holds large layers ready for --precision int8, which is then the model's default.\n"
         "Examples:\n"
         "  sam3 convert sam3/ sam3-f16.gguf\n"
         "  sam3 convert sam3.pt sam3-q8_0.gguf --type q8_0\n"
@@ -106,7 +107,8 @@ void add_quantize(CLI::App& program, Action& chosen) {
         "Blocks are bit for bit those of ggml's quantisers. Sizes and losses of every type: docs/gguf.md.\n"
         "Examples:\n"
         "  sam3 quantize sam3-f16.gguf sam3-q8_0.gguf --type q8_0\n"
-        "  sam3 quantize sam3-f16.gguf sam3-q4_k.gguf --type q4_k");
+        "  sam3 quantize sam3-f16.gguf sam3-q4_k.gguf --type q4_k\n"
+        "  sam3 quantize sam3-f16.gguf sam3-int8.gguf --type int8     # runs in int8 by default, loads fastest");
     command->callback([options, &chosen] {
         chosen = [options] {
             const std::string format = open_weight_file(options->write.input)->format();

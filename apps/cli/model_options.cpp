@@ -29,7 +29,7 @@ void ModelOptions::add_to(CLI::App& command, bool required) {
     command
         .add_option("--precision", precision,
                     "How large products are computed: f32, bf16 or int8: fewer bits are faster and need less memory "
-                    "(docs/performance.md); auto: f32 on the CPU, bf16 on a GPU")
+                    "(docs/performance.md); auto: f32 on the CPU, or int8 for a model stored in it; bf16 on a GPU")
         ->check(CLI::IsMember({"auto", "f32", "bf16", "int8"}))
         ->capture_default_str();
     command.add_option("--threads", threads, "CPU threads")->check(CLI::Range(1, 1024))->capture_default_str();

@@ -53,8 +53,9 @@ DeviceChoice choose_device(const std::string& name) {
     fail("there is no device '", name, "': auto, cpu, cuda and cuda:N with a GPU's number N are known");
 }
 
-Precision choose_precision(const Device& device, const std::string& name) {
-    if (is_automatic(name)) return device.usual_precision();
+Precision choose_precision(const Device& device, const std::string& name, bool stored_in_int8) {
+    if (is_automatic(name))
+        return stored_in_int8 && device.has_precision(Precision::int8) ? Precision::int8 : device.usual_precision();
     const Precision precision = precision_named(name);
     if (device.has_precision(precision)) return precision;
     std::string known;

@@ -18,7 +18,8 @@ struct DeviceChoice {
 DeviceChoice choose_device(const std::string& name);
 bool is_device_name(const std::string& name);  // whether it could be one; the GPU need not be there
 
-// "f32", "bf16", ...; "auto" or nothing: the device's usual one. Fails naming those that the device has.
-Precision choose_precision(const Device& device, const std::string& name);
+// "f32", "bf16", ...; "auto" or nothing: int8 for weights that are stored so where the device has it, else the device's
+// usual one. Fails naming those that the device has.
+Precision choose_precision(const Device& device, const std::string& name, bool stored_in_int8 = false);
 
 }  // namespace sam3

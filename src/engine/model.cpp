@@ -7,6 +7,7 @@
 #include "models/precision_policy.h"
 #include "util/error.h"
 #include "weights/binder.h"
+#include "weights/int8_codes.h"
 
 #include <cstring>
 
@@ -17,7 +18,8 @@ std::shared_ptr<const Model> Model::load(const LoadOptions& options) {
     std::shared_ptr<Model> model(new Model);
     model->path_ = options.path;
     model->device_ = choose_device(options.device).device;
-    model->precision_ = choose_precision(*model->device_, options.precision);
+    model->precision_ =
+        choose_precision(*model->device_, options.precision, !options.random && holds_int8_layers(*file));
     require_all_operators(*model->device_);
     model->loaded_ =
         load_network(options.random ? random_sam3_weights() : file,

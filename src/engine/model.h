@@ -18,7 +18,7 @@ struct LoadOptions {
     Parts parts{};
     bool random = false;  // random weights of the published SAM 3's size; of the file only the tokenizer is read
     std::string device = "auto",
-                precision = "auto";  // engine/device_choice.h; the file's own precision does not matter
+                precision = "auto";  // engine/device_choice.h
 };
 
 // A loaded network with its tokenizer. Shared by any number of sessions and threads; only the text cache changes.

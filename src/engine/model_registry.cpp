@@ -2,6 +2,7 @@
 
 #include "models/configuration.h"
 #include "models/json_section.h"
+#include "models/precision_policy.h"
 #include "models/sam1.h"
 #include "models/sam3.h"
 #include "runtime/shape_device.h"
@@ -128,6 +129,11 @@ NetworkPlan plan_network(const std::shared_ptr<const WeightFile>& file, const Ne
     }
     plan.configuration = std::make_shared<const Json>(std::move(json));
     plan.tensors = loader.used_names();
+    for (const std::string& name : plan.tensors) {
+        const std::optional<WeightLoader::Product> product = loader.product(name);
+        if (product && precision_policy(name, Precision::int8) == Precision::int8)
+            plan.int8_layers.emplace(name, *product);
+    }
     return plan;
 }
 

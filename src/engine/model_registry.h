@@ -4,6 +4,7 @@
 #include "models/sam3_config.h"
 #include "models/video_config.h"
 #include "nn/module.h"
+#include "weights/binder.h"
 #include "weights/name_map.h"
 #include "weights/weight_file.h"
 
@@ -11,6 +12,7 @@
 
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace sam3 {
@@ -43,6 +45,7 @@ struct NetworkPlan {
     const NameMap* names = nullptr;
     std::shared_ptr<const nlohmann::json> configuration;  // complete, also where the file left it to defaults
     std::vector<std::string> tensors;                     // canonical names that the network reads
+    std::unordered_map<std::string, WeightLoader::Product> int8_layers;  // those of them that int8 may store as codes
 };
 
 // The one place that knows which families and name styles exist. All fail with a sentence when a file is none of them;

@@ -7,6 +7,7 @@
 #include "util/sha256.h"
 #include "weights/binder.h"
 #include "weights/gguf_writer.h"
+#include "weights/int8_codes.h"
 #include "weights/name_maps_gguf.h"
 #include "weights/quote_name.h"
 #include "weights/type_policy.h"
@@ -85,7 +86,8 @@ struct OutputTensor {
     std::string canonical;
     Shape shape;  // as it is written
     WeightType type = WeightType::f32;
-    std::optional<WeightTensor> source;  // whose bytes can be copied or were one tensor
+    std::optional<WeightTensor> source;        // whose bytes can be copied or were one tensor
+    std::optional<OutputChannels> channels{};  // that int8 codes have scales for
 };
 
 // A convolution's kernels as rows of a matrix, long enough for blocks.
@@ -94,16 +96,46 @@ Shape flattened(const Shape& shape) {
     return {shape[0], shape.numel() / shape[0]};
 }
 
-WeightType type_for(const WriteModelOptions& options, const OutputTensor& tensor) {
-    const bool blocks = tensor.source && is_quantized(tensor.source->type);
-    if (!options.type)
-        return blocks ? tensor.source->type : stored_type(tensor.canonical, flattened(tensor.shape), WeightType::f16);
-    const WeightType type = stored_type(tensor.canonical, flattened(tensor.shape), *options.type);
-    if (blocks && is_quantized(type) && type != tensor.source->type && !options.requantize)
+// Whether a type shares scales among its values, so that making it from another such one loses twice.
+bool has_codes(WeightType type) { return is_quantized(type) || type == WeightType::i8; }
+
+WeightType type_for(const WriteModelOptions& options, const OutputTensor& tensor, bool int8_layer) {
+    const bool coded = tensor.source && has_codes(tensor.source->type);
+    // Around int8 layers the rest stays as it is, or f16: what the network computes there must not change.
+    const bool as_it_is = !options.type || (options.type == WeightType::i8 && !int8_layer);
+    if (as_it_is)
+        return coded ? tensor.source->type : stored_type(tensor.canonical, flattened(tensor.shape), WeightType::f16);
+    const WeightType type = int8_layer && options.type == WeightType::i8
+                                ? WeightType::i8
+                                : stored_type(tensor.canonical, flattened(tensor.shape), *options.type);
+    if (coded && has_codes(type) && type != tensor.source->type && !options.requantize)
         fail(options.input, ": ", quote_name(tensor.canonical), " is ", name_of(tensor.source->type),
              " already; making ", name_of(type),
              " of it loses precision twice: convert from the original weights, or allow it with --requantize");
     return type;
+}
+
+OutputTensor output_tensor(const WriteModelOptions& options, const NetworkPlan& plan, WeightLoader& loader,
+                           const std::string& name) {
+    OutputTensor tensor{name, *loader.shape_of(name), WeightType::f32, loader.stored(name)};
+    const auto layer = plan.int8_layers.find(name);
+    tensor.type = type_for(options, tensor, layer != plan.int8_layers.end());
+    if (is_quantized(tensor.type)) tensor.shape = flattened(tensor.shape);
+    if (tensor.type != WeightType::i8) return tensor;
+    if (const std::optional<WeightTensor> scales = loader.stored_scales(name)) {
+        tensor.channels = int8_channels(tensor.shape, scales->shape);
+    } else {
+        tensor.shape = layer->second.shape;
+        tensor.channels = layer->second.channels;
+    }
+    return tensor;
+}
+
+void declare(GgufWriter& writer, const OutputTensor& tensor, const std::string& architecture) {
+    const std::string name = gguf_name(tensor.canonical, architecture);
+    writer.declare(name, tensor.type, tensor.shape);
+    if (tensor.channels)
+        writer.declare(int8_scale_name(name), WeightType::f32, int8_scale_shape(tensor.shape, *tensor.channels));
 }
 
 void set_all(GgufWriter& writer, const Metadata& metadata) {
@@ -118,25 +150,40 @@ void require_other_file(const WeightFile& input, const std::string& output) {
             fail(output, ": the output would replace the input: give another name");
 }
 
+void write_tensor(const OutputTensor& tensor, WeightLoader& loader, GgufWriter& writer) {
+    if (tensor.source && tensor.source->type == tensor.type) {
+        writer.write_bytes(tensor.source->data, tensor.source->bytes);
+        if (const auto scales = loader.stored_scales(tensor.canonical)) writer.write_bytes(scales->data, scales->bytes);
+        loader.file().release(*tensor.source);
+        return;
+    }
+    const Tensor values = loader.root().tensor(tensor.canonical, *loader.shape_of(tensor.canonical));
+    if (!tensor.channels) {
+        writer.write_f32(values.data<float>(), static_cast<size_t>(values.numel()));
+        return;
+    }
+    const Int8Codes coded = encode_int8(values.data<float>(), tensor.shape, *tensor.channels);
+    writer.write_bytes(reinterpret_cast<const uint8_t*>(coded.codes.data()), coded.codes.size());
+    writer.write_bytes(reinterpret_cast<const uint8_t*>(coded.scales.data()), coded.scales.size() * sizeof(float));
+}
+
+void add_to_report(WriteModelReport& report, WeightType type, const Shape& shape) {
+    for (WriteModelReport::Total* sum : {&report.types[std::string(name_of(type))], &report.written}) {
+        sum->tensors += 1;
+        sum->bytes += *checked_bytes(type, shape);
+    }
+}
+
 void write_tensors(const WriteModelOptions& options, const std::vector<OutputTensor>& tensors, WeightLoader& loader,
                    GgufWriter& writer, WriteModelReport& report) {
     uint64_t total = 0, done = 0;
     for (const OutputTensor& tensor : tensors) total += static_cast<uint64_t>(tensor.shape.numel());
     for (const OutputTensor& tensor : tensors) {
         if (options.progress) options.progress(done, total);
-        if (tensor.source && tensor.source->type == tensor.type) {
-            writer.write_bytes(tensor.source->data, tensor.source->bytes);
-            loader.file().release(*tensor.source);
-        } else {
-            const Tensor values = loader.root().tensor(tensor.canonical, *loader.shape_of(tensor.canonical));
-            writer.write_f32(values.data<float>(), static_cast<size_t>(values.numel()));
-        }
+        write_tensor(tensor, loader, writer);
         done += static_cast<uint64_t>(tensor.shape.numel());
-        const uint64_t bytes = *checked_bytes(tensor.type, tensor.shape);
-        for (WriteModelReport::Total* sum : {&report.types[std::string(name_of(tensor.type))], &report.written}) {
-            sum->tensors += 1;
-            sum->bytes += bytes;
-        }
+        add_to_report(report, tensor.type, tensor.shape);
+        if (tensor.channels) add_to_report(report, WeightType::f32, int8_scale_shape(tensor.shape, *tensor.channels));
     }
 }
 
@@ -151,12 +198,7 @@ WriteModelReport write_model(const WriteModelOptions& options) {
     WeightLoader loader(file, *plan.names);
 
     std::vector<OutputTensor> tensors;
-    for (const std::string& name : plan.tensors) {
-        OutputTensor tensor{name, *loader.shape_of(name), WeightType::f32, loader.stored(name)};
-        tensor.type = type_for(options, tensor);
-        if (is_quantized(tensor.type)) tensor.shape = flattened(tensor.shape);
-        tensors.push_back(std::move(tensor));
-    }
+    for (const std::string& name : plan.tensors) tensors.push_back(output_tensor(options, plan, loader, name));
 
     WriteModelReport report;
     GgufWriter writer(options.output);
@@ -177,8 +219,7 @@ WriteModelReport write_model(const WriteModelOptions& options) {
     const auto vocabulary = options.visual_only ? std::nullopt : vocabulary_of(*file);
     if (vocabulary) set_all(writer, vocabulary_to_metadata(*vocabulary));
     report.tokenizer = vocabulary.has_value();
-    for (const OutputTensor& tensor : tensors)
-        writer.declare(gguf_name(tensor.canonical, plan.architecture), tensor.type, tensor.shape);
+    for (const OutputTensor& tensor : tensors) declare(writer, tensor, plan.architecture);
 
     std::future<std::string> hash;
     if (known_hash.empty()) hash = std::async(std::launch::async, sha256_of, file);

@@ -14,7 +14,7 @@ Tensor to_device(const LoadContext& context, const Tensor& host) {
 
 Linear::Linear(const LoadContext& context, const Scope& scope, int64_t in, int64_t out, bool bias)
     : packed_(context.device.pack_linear(
-          {{scope.tensor("weight", {out, in})}, {bias ? scope.tensor("bias", {out}) : Tensor()}},
+          {{scope.weights("weight", {out, in})}, {bias ? scope.tensor("bias", {out}) : Tensor()}},
           context.precision_of(scope))) {}
 
 Linear::Linear(const LoadContext& context, const Tensor& weight, const Tensor& bias)
@@ -23,7 +23,7 @@ Linear::Linear(const LoadContext& context, const Tensor& weight, const Tensor& b
 Linear::Linear(const LoadContext& context, const std::vector<Scope>& scopes, int64_t in, int64_t out_each) {
     LinearSource source;
     for (const Scope& scope : scopes) {
-        source.weights.push_back(scope.tensor("weight", {out_each, in}));
+        source.weights.push_back(scope.weights("weight", {out_each, in}));
         source.biases.push_back(scope.tensor("bias", {out_each}));
     }
     packed_ = context.device.pack_linear(source, context.precision_of(scopes.front()));
@@ -42,14 +42,18 @@ GroupNorm::GroupNorm(const LoadContext& context, const Scope& scope, int groups,
       eps_(eps) {}
 
 Conv2d::Conv2d(const LoadContext& context, const Scope& scope, int64_t in, int64_t out, const Options& options) {
-    const Tensor weight = scope.tensor("weight", {out, in / options.groups, options.kernel, options.kernel});
+    const Shape shape{out, in / options.groups, options.kernel, options.kernel};
+    // Convolutions in groups are small: they are not stored as codes.
+    LayerWeights weight = options.groups == 1 ? scope.weights("weight", shape) : scope.tensor("weight", shape);
     const Tensor bias = options.bias ? scope.tensor("bias", {out}) : Tensor();
     const Precision precision = context.precision_of(scope);
-    if (options.kernel == 1 && options.stride == 1 && options.padding == 0 && options.groups == 1)
-        pointwise_ = context.device.pack_linear({{weight.reshape({out, in})}, {bias}}, precision);
-    else
+    if (options.kernel == 1 && options.stride == 1 && options.padding == 0 && options.groups == 1) {
+        weight.values = weight.values.reshape({out, in});
+        pointwise_ = context.device.pack_linear({{weight}, {bias}}, precision);
+    } else {
         packed_ =
             context.device.pack_conv2d({weight, bias, options.stride, options.padding, options.groups}, precision);
+    }
 }
 
 Tensor Conv2d::forward(Ops& ops, const Tensor& x, Activation activation, const Tensor& residual) const {
@@ -57,20 +61,36 @@ Tensor Conv2d::forward(Ops& ops, const Tensor& x, Activation activation, const T
                       : ops.conv2d(x, *packed_, activation, residual);
 }
 
-ConvTranspose2x2::ConvTranspose2x2(const LoadContext& context, const Scope& scope, int64_t in, int64_t out) {
-    // PyTorch stores [in, out, dy, dx]; as a linear layer the rows are [dy, dx, out].
-    const Tensor stored = scope.tensor("weight", {in, out, 2, 2});
-    const Tensor stored_bias = scope.tensor("bias", {out});
-    Tensor weight = Tensor::host({4 * out, in});
-    Tensor bias = Tensor::host({4 * out});
-    const float* from = stored.data<float>();
-    float* to = weight.data<float>();
+namespace {
+
+// PyTorch stores a transposed convolution as [in, out, dy, dx]; as a linear layer its rows are [dy, dx, out]. With one
+// input channel the same turns their scales.
+template <typename Element>
+Tensor as_linear_rows(const Tensor& stored, int64_t in, int64_t out) {
+    Tensor rows = Tensor::host({4 * out, in}, stored.dtype());
+    const auto* from = stored.data<Element>();
+    auto* to = rows.data<Element>();
     for (int64_t i = 0; i < in; ++i)
         for (int64_t o = 0; o < out; ++o)
-            for (int64_t tap = 0; tap < 4; ++tap) to[(tap * out + o) * in + i] = from[(i * out + o) * 4 + tap];
+            for (int64_t tap = 0; tap < 4; ++tap) to[(tap * out + o) * in + i] = *from++;
+    return rows;
+}
+
+LayerWeights as_linear_rows(const LayerWeights& stored, int64_t in, int64_t out) {
+    if (!stored.coded()) return as_linear_rows<float>(stored.values, in, out);
+    return {as_linear_rows<int8_t>(stored.values, in, out),
+            as_linear_rows<float>(stored.scales, 1, out).reshape({4 * out})};
+}
+
+}  // namespace
+
+ConvTranspose2x2::ConvTranspose2x2(const LoadContext& context, const Scope& scope, int64_t in, int64_t out) {
+    const LayerWeights stored = scope.weights("weight", {in, out, 2, 2}, OutputChannels::rest);
+    const Tensor stored_bias = scope.tensor("bias", {out});
+    Tensor bias = Tensor::host({4 * out});
     for (int64_t tap = 0; tap < 4; ++tap)
         std::memcpy(bias.data<float>() + tap * out, stored_bias.raw(), static_cast<size_t>(out) * sizeof(float));
-    packed_ = context.device.pack_linear({{weight}, {bias}}, context.precision_of(scope));
+    packed_ = context.device.pack_linear({{as_linear_rows(stored, in, out)}, {bias}}, context.precision_of(scope));
 }
 
 Mlp::Mlp(const LoadContext& context, const Scope& scope, int64_t channels, int64_t hidden, Activation activation)

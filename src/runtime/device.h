@@ -1,6 +1,7 @@
 #pragma once
 
 #include "runtime/kernels.h"
+#include "runtime/layer_weights.h"
 #include "runtime/tensor.h"
 
 #include <cstddef>
@@ -17,15 +18,15 @@ struct MemoryStats {
     size_t peak = 0;      // highest in_use
 };
 
-// Sources of a linear layer's weights, in host memory, f32. Several are stacked by rows, so that q, k and v become
-// one product. A missing bias counts as zero.
+// Sources of a linear layer's weights. Several are stacked by rows, so that q, k and v become one product. A missing
+// bias counts as zero.
 struct LinearSource {
-    std::vector<Tensor> weights;  // each [out_i, in]
-    std::vector<Tensor> biases;   // empty, or one per weight: [out_i] or undefined
+    std::vector<LayerWeights> weights;  // each [out_i, in]
+    std::vector<Tensor> biases;         // empty, or one per weight: [out_i] or undefined
 };
 struct Conv2dSource {
-    Tensor weight;  // [out, in / groups, kh, kw], PyTorch's order
-    Tensor bias;    // [out] or undefined
+    LayerWeights weight;  // [out, in / groups, kh, kw], PyTorch's order
+    Tensor bias;          // [out] or undefined
     int stride = 1, padding = 0, groups = 1;
 };
 

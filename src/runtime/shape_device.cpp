@@ -28,19 +28,19 @@ void ShapeDevice::copy_to_host(void* destination, const void* /*source*/, size_t
 
 std::shared_ptr<const PackedLinear> ShapeDevice::pack_linear(const LinearSource& source, Precision /*precision*/) {
     auto packed = std::make_shared<PackedLinear>();
-    for (const Tensor& weight : source.weights) {
-        packed->in_features = weight.dim(1);
-        packed->out_features += weight.dim(0);
+    for (const LayerWeights& weight : source.weights) {
+        packed->in_features = weight.values.dim(1);
+        packed->out_features += weight.values.dim(0);
     }
     return packed;
 }
 
 std::shared_ptr<const PackedConv2d> ShapeDevice::pack_conv2d(const Conv2dSource& source, Precision /*precision*/) {
     auto packed = std::make_shared<PackedConv2d>();
-    packed->in_channels = source.weight.dim(1) * source.groups;
-    packed->out_channels = source.weight.dim(0);
-    packed->kernel_h = static_cast<int>(source.weight.dim(2));
-    packed->kernel_w = static_cast<int>(source.weight.dim(3));
+    packed->in_channels = source.weight.values.dim(1) * source.groups;
+    packed->out_channels = source.weight.values.dim(0);
+    packed->kernel_h = static_cast<int>(source.weight.values.dim(2));
+    packed->kernel_w = static_cast<int>(source.weight.values.dim(3));
     packed->stride = source.stride;
     packed->padding = source.padding;
     packed->groups = source.groups;

@@ -47,6 +47,10 @@ WeightRows Scope::rows(std::string_view name, const Shape& shape) const {
     return loader_->load_rows(full_name(name), shape);
 }
 
+LayerWeights Scope::weights(std::string_view name, const Shape& shape, OutputChannels channels) const {
+    return loader_->load_weights(full_name(name), shape, channels);
+}
+
 bool Scope::has(std::string_view name) const { return loader_->find(full_name(name)) != nullptr; }
 
 std::optional<Shape> Scope::shape_of(std::string_view name) const { return loader_->shape_of(full_name(name)); }
@@ -56,6 +60,7 @@ WeightLoader::WeightLoader(std::shared_ptr<const WeightFile> file, const NameMap
     for (const WeightTensor& tensor : file_->tensors())
         for (const MappedName& mapped : map_name(names_, tensor.name)) add_part(mapped, tensor);
     for (auto& [name, entry] : entries_) complete(entry);
+    attach_scales();
 }
 
 void WeightLoader::add_part(const MappedName& mapped, const WeightTensor& tensor) {
@@ -131,6 +136,35 @@ void WeightLoader::complete(Entry& entry) {
             str("has shape ", to_string(entry.stored), ", expected ", entry.layout->stored.size(), " dimensions");
 }
 
+// Scales belong to their codes and are no tensors of their own.
+void WeightLoader::attach_scales() {
+    std::unordered_set<std::string> attached;
+    for (auto& [name, entry] : entries_) {
+        const Part& part = entry.parts.front();
+        if (!entry.problem.empty() || part.tensor->type != WeightType::i8) continue;
+        const std::string scale_name = int8_scale_name(name);
+        const auto found = entries_.find(scale_name);
+        if (found == entries_.end()) {
+            entry.problem = str("holds int8 codes, but the file has no scales ", quote_name(scale_name));
+            continue;
+        }
+        const Entry& scales = found->second;
+        attached.insert(scale_name);
+        const bool whole = entry.parts.size() == 1 && part.shape == part.tensor->shape && is_in_order(entry);
+        const bool fits = scales.problem.empty() && scales.parts.size() == 1 && is_in_order(scales) &&
+                          scales.parts.front().tensor->type == WeightType::f32 &&
+                          int8_channels(entry.shape, scales.shape);
+        if (whole && fits)
+            entry.scales = scales.parts.front().tensor;
+        else
+            entry.problem =
+                str("holds int8 codes ", to_string(entry.shape), ", whose scales ", quote_name(scale_name),
+                    " should be f32, one for each output channel, but have shape ", to_string(scales.shape));
+    }
+    for (const std::string& name : attached) entries_.erase(name);
+    std::erase_if(order_, [&](const std::string& name) { return attached.contains(name); });
+}
+
 WeightLoader::Entry* WeightLoader::find(const std::string& name) {
     const auto found = entries_.find(name);
     if (found != entries_.end()) return &found->second;
@@ -173,13 +207,23 @@ Tensor WeightLoader::load(const std::string& name, const Shape& shape, bool requ
 
 WeightRows WeightLoader::load_rows(const std::string& name, const Shape& shape) {
     const Entry* entry = find_fitting(name, shape, /*required=*/true);
-    if (entry != nullptr && entry->parts.size() == 1 && is_in_order(*entry)) {
+    if (entry != nullptr && entry->parts.size() == 1 && is_in_order(*entry) && entry->scales == nullptr) {
         const Part& part = entry->parts.front();
         if (shape[1] % block_size(part.tensor->type) == 0)
             return WeightRows(part.tensor->type, source_of(part), shape, file_);
     }
     const auto converted = std::make_shared<const Tensor>(load(name, shape, /*required=*/true));
     return WeightRows(WeightType::f32, converted->raw(), shape, converted);
+}
+
+LayerWeights WeightLoader::load_weights(const std::string& name, const Shape& shape, OutputChannels channels) {
+    Entry* entry = find_fitting(name, shape, /*required=*/true);
+    if (entry == nullptr) return zeros(name, shape);
+    entry->product = {shape, channels};
+    const bool coded = entry->scales != nullptr && int8_channels(shape, entry->scales->shape) == channels;
+    if (!coded || reading_ == Reading::shapes) return load(name, shape, /*required=*/true);
+    make_resident(*entry);
+    return {Tensor::wrap_host(source_of(entry->parts.front()), shape, DType::i8, file_), read_scales(*entry)};
 }
 
 void WeightRows::read(int64_t row, float* to) const {
@@ -220,10 +264,21 @@ Tensor WeightLoader::read(const Entry& entry) const {
         decode_to_f32(part.tensor->type, source_of(part), part.shape.numel(), destination);
         destination += part.shape.numel();
     }
+    if (entry.scales != nullptr) {
+        const Tensor scales = read_scales(entry);
+        apply_int8_scales(result.data<float>(), entry.shape, *int8_channels(entry.shape, scales.shape()),
+                          scales.data<float>());
+    }
     if (is_in_order(entry)) return result;
     Tensor turned = Tensor::host(entry.shape);
     reorder(*entry.layout, result.data<float>(), entry.stored, turned.data<float>());
     return turned;
+}
+
+Tensor WeightLoader::read_scales(const Entry& entry) const {
+    Tensor scales = Tensor::host(entry.scales->shape);
+    decode_to_f32(entry.scales->type, entry.scales->data, scales.numel(), scales.data<float>());
+    return scales;
 }
 
 // Expected shapes come from a file's configuration, so they may be absurd. calloc hands out untouched zero pages:
@@ -251,6 +306,17 @@ std::optional<Shape> WeightLoader::shape_of(const std::string& name) {
     const Entry* entry = find(name);
     if (entry == nullptr || !entry->problem.empty()) return std::nullopt;
     return entry->shape;
+}
+
+std::optional<WeightLoader::Product> WeightLoader::product(const std::string& name) {
+    const Entry* entry = find(name);
+    return entry == nullptr ? std::nullopt : entry->product;
+}
+
+std::optional<WeightTensor> WeightLoader::stored_scales(const std::string& name) {
+    const Entry* entry = find(name);
+    if (entry == nullptr || entry->scales == nullptr) return std::nullopt;
+    return *entry->scales;
 }
 
 std::optional<WeightTensor> WeightLoader::stored(const std::string& name) {

@@ -1,6 +1,8 @@
 #pragma once
 
+#include "runtime/layer_weights.h"
 #include "runtime/tensor.h"
+#include "weights/int8_codes.h"
 #include "weights/name_map.h"
 #include "weights/weight_file.h"
 
@@ -47,6 +49,10 @@ public:
     Tensor tensor(std::string_view name, const Shape& shape) const;
     Tensor optional(std::string_view name, const Shape& shape) const;  // undefined when absent
     WeightRows rows(std::string_view name, const Shape& shape) const;  // [count, width]; missing as for tensor()
+    // The weights of a product, which a device packs: as tensor(), but int8 codes stay codes, with a scale for each
+    // output channel.
+    LayerWeights weights(std::string_view name, const Shape& shape,
+                         OutputChannels channels = OutputChannels::first) const;
     bool has(std::string_view name) const;
     std::optional<Shape> shape_of(std::string_view name) const;  // empty when absent
 
@@ -83,6 +89,14 @@ public:
     // A canonical tensor as it lies in the file; empty when it is put together from several or turned.
     std::optional<WeightTensor> stored(const std::string& name);
     std::optional<Shape> shape_of(const std::string& name);  // canonical; empty when it cannot be read
+    // What was asked for as the weights of a product; empty for other tensors.
+    struct Product {
+        Shape shape;
+        OutputChannels channels;
+    };
+    std::optional<Product> product(const std::string& name);
+    // The scales of int8 codes, as they lie in the file; empty for other types.
+    std::optional<WeightTensor> stored_scales(const std::string& name);
 
     // What was asked for so far and is not in the file.
     struct Missing {
@@ -109,21 +123,26 @@ private:
         std::vector<Part> parts;  // stacked by their first dimension
         std::optional<Layout> layout;
         bool used = false;
-        Shape stored;         // of the parts together
-        Shape shape;          // of the canonical tensor
-        std::string problem;  // why it cannot be put together; empty when it can
+        Shape stored;                          // of the parts together
+        Shape shape;                           // of the canonical tensor
+        std::string problem;                   // why it cannot be put together; empty when it can
+        const WeightTensor* scales = nullptr;  // of int8 codes
+        std::optional<Product> product;        // that it was asked for
     };
 
     void add_part(const MappedName& mapped, const WeightTensor& tensor);
     static void complete(Entry& entry);
+    void attach_scales();
     Entry* find(const std::string& name);
     Entry* find_fitting(const std::string& name, const Shape& shape, bool required);
     Tensor load(const std::string& name, const Shape& shape, bool required);
     WeightRows load_rows(const std::string& name, const Shape& shape);
+    LayerWeights load_weights(const std::string& name, const Shape& shape, OutputChannels channels);
     void make_resident(const Entry& entry);
     static bool is_in_order(const Entry& entry);
     static const uint8_t* source_of(const Part& part);
     Tensor read(const Entry& entry) const;
+    Tensor read_scales(const Entry& entry) const;
     Tensor zeros(const std::string& name, const Shape& shape) const;
     std::string describe_missing(const std::string& name, const Shape& shape) const;
     std::vector<std::string> left_over(const std::vector<IgnoreRule>& may_be_left) const;

@@ -82,8 +82,10 @@ WeightType stored_type(std::string_view canonical, const Shape& shape, WeightTyp
 
 std::vector<std::string_view> writable_type_names() {
     std::vector<std::string_view> names;
-    for (int i = 0; i < static_cast<int>(WeightType::unsupported); ++i)
-        if (can_encode(static_cast<WeightType>(i))) names.push_back(name_of(static_cast<WeightType>(i)));
+    for (int i = 0; i < static_cast<int>(WeightType::unsupported); ++i) {
+        const auto type = static_cast<WeightType>(i);
+        if (can_encode(type) || type == WeightType::i8) names.push_back(name_of(type));
+    }
     return names;
 }
 
@@ -91,11 +93,10 @@ WeightType weight_type_by_name(std::string_view name) {
     std::string lower(name);
     std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
     std::string known;
+    for (const std::string_view candidate : writable_type_names()) known += str(known.empty() ? "" : ", ", candidate);
     for (int i = 0; i < static_cast<int>(WeightType::unsupported); ++i) {
         const auto type = static_cast<WeightType>(i);
-        if (!can_encode(type)) continue;
-        if (lower == name_of(type)) return type;
-        known += str(known.empty() ? "" : ", ", name_of(type));
+        if (lower == name_of(type) && (can_encode(type) || type == WeightType::i8)) return type;
     }
     fail("unknown type '", name, "': known are ", known);
 }

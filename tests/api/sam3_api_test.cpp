@@ -210,6 +210,15 @@ TEST(ApiLoading, AMissingModelIsASentence) {
     EXPECT_NE(std::string(sam3_last_error()).find("/no/such/image.png"), std::string::npos);
 }
 
+TEST(ApiLoading, AnUnknownPrecisionIsASentence) {
+    sam3_params params;
+    params.model_path = model_folder();
+    params.precision = "int4";
+    EXPECT_EQ(sam3_load_model(params), nullptr);
+    EXPECT_NE(std::string(sam3_last_error()).find("there is no precision 'int4'"), std::string::npos)
+        << sam3_last_error();
+}
+
 TEST(ApiC, SegmentsAndOutlivesItsHandles) {
     sam3_c_model* model = sam3_c_load_model(model_folder().c_str(), "hf");
     ASSERT_NE(model, nullptr) << sam3_c_last_error();

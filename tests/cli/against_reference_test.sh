@@ -7,6 +7,8 @@ make_stand_ins() {
     cat >reference <<'PYTHON'
 #!/usr/bin/env python3
 import json, sys
+with open("arguments", "w") as file:
+    file.write(" ".join(sys.argv[2:]))
 print(json.dumps({"torch": "stand-in"}), flush=True)
 seconds = iter([8, 6, 10] * 2)
 for line in sys.stdin:
@@ -67,6 +69,17 @@ test_rounds_can_be_added_to_a_file() {
     has stdout "transformers, f32 | 3 | 8.000"
     compare 1 --tasks text --rounds 1 --json out.json --append --text other
     has stderr "out.json: was measured with settings"
+}
+
+test_the_reference_is_as_its_users_have_it_unless_told() {
+    make_stand_ins
+    compare 0 --tasks text --rounds 1 --json out.json
+    [ -z "$(cat arguments)" ] || fail "the reference was started with: $(cat arguments)"
+    compare 0 --tasks text --rounds 1 --tuned
+    [ "$(cat arguments)" = --tuned ] || fail "the reference was started with: $(cat arguments)"
+    compare 1 --tasks text --rounds 1 --tuned --json out.json --append
+    has stderr "out.json: was measured with settings"
+    compare 2 --tasks text --plain
 }
 
 test_other_numbers_of_detections_are_noted() {

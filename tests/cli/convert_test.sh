@@ -34,6 +34,26 @@ test_quantize_makes_it_smaller_and_diff_says_by_how_much() {
     run 0 quantize q4_0.gguf q8_0.gguf --type q8_0 --requantize
 }
 
+test_an_int8_model_answers_as_int8_does_at_load() {
+    run 1 quantize "$model" int8.gguf --type int8
+    has stderr "--requantize"
+    run 0 quantize "$model" int8.gguf --type int8 --requantize
+    has stdout " int8"
+    run 0 inspect int8.gguf --check
+    has stdout "int8: "
+    has stdout "nothing: the model is complete"
+    run 0 segment -m "$model" -i "$image" -t star --precision int8 -o a -f png,json -q
+    run 0 segment -m int8.gguf -i "$image" -t star -o b -f png,json -q
+    [ "$(find a -name '*.png' | wc -l)" -gt 0 ] || fail "nothing was found"
+    diff -r -x '*.json' a b || fail "the pictures differ"
+    run 0 bench -m int8.gguf -i "$image" --task click --runs 1 --json
+    has stdout '"precision": "int8"'
+    run 0 bench -m int8.gguf -i "$image" --task click --runs 1 --json --precision f32
+    has stdout '"precision": "f32"'
+    run 0 inspect "$model" --diff int8.gguf
+    has stdout "q8_0 -> int8"
+}
+
 test_visual_only_answers_clicks_and_refuses_text() {
     run 0 convert "$model" visual.gguf --visual-only --type q8_0
     has stdout "left out: text tower, detector"

@@ -92,6 +92,28 @@ TEST_F(GpuProducts, StackedWeightsAreOneLayer) {
         });
 }
 
+// Codes whose values both types hold exactly.
+LayerWeights int8_codes(const Shape& shape) {
+    LayerWeights coded{Tensor::host(shape, DType::i8), Tensor::host({shape[0]})};
+    for (int64_t i = 0; i < shape.numel(); ++i)
+        coded.values.data<int8_t>()[i] = static_cast<int8_t>(i * 37 % 255 - 127);
+    for (int64_t c = 0; c < shape[0]; ++c) coded.scales.data<float>()[c] = c % 2 == 0 ? 1.0F / 256 : 1.0F / 512;
+    return coded;
+}
+
+TEST_F(GpuProducts, Int8CodesAreTheirValues) {
+    for (Precision precision : kPrecisions) {
+        compare({{{19, 32}, type_of(precision)}}, tolerance_of(precision), [&](const Side& side) {
+            const LinearSource source{{int8_codes({24, 32}), weights_of({8, 32}, precision, 2)}, {}};
+            return side.ops.linear(side[0], *side.ops.device().pack_linear(source, side.precision(precision)));
+        });
+        compare({{{1, 7, 9, 16}, type_of(precision)}}, tolerance_of(precision), [&](const Side& side) {
+            const Conv2dSource source{int8_codes({24, 16, 3, 3}), {}, 1, 1};
+            return side.ops.conv2d(side[0], *side.ops.device().pack_conv2d(source, side.precision(precision)));
+        });
+    }
+}
+
 TEST_F(GpuProducts, MatmulEqualsTheCpus) {
     struct Sizes {
         int64_t batch, m, k, n;

@@ -1,6 +1,10 @@
 // Linear layers and convolutions whose weights and activations are coded in fewer bits.
 #include "support/simd_variants.h"
 #include "support/tensors.h"
+#include "util/error.h"
+
+#include <algorithm>
+#include <cmath>
 
 namespace sam3 {
 namespace {
@@ -141,6 +145,75 @@ TEST_P(CodedLinear, ZerosAndConstantRowsHaveCodes) {
         const Tensor nothing = Ops(cpu(), 1).linear(x, *cpu().pack_linear({{zeros}, {}}, precision));
         for (int64_t i = 0; i < nothing.numel(); ++i) EXPECT_EQ(at(nothing, i), 0.0F);
     }
+}
+
+// Codes and scales as a file holds them, by the definition: rounded once, ties to even.
+LayerWeights coded_by_hand(const Tensor& weight) {
+    const int64_t out = weight.dim(0), depth = weight.numel() / out;
+    LayerWeights coded{Tensor::host(weight.shape(), DType::i8), Tensor::host({out})};
+    for (int64_t row = 0; row < out; ++row) {
+        float range = 0;
+        for (int64_t i = 0; i < depth; ++i) range = std::max(range, std::abs(at(weight, row * depth + i)));
+        const auto factor = static_cast<double>(127.0F / range);
+        coded.scales.data<float>()[row] = range / 127.0F;
+        for (int64_t i = 0; i < depth; ++i)
+            coded.values.data<int8_t>()[row * depth + i] =
+                static_cast<int8_t>(std::nearbyint(static_cast<double>(at(weight, row * depth + i)) * factor));
+    }
+    return coded;
+}
+
+TEST_P(CodedLinear, PreparedCodesGiveTheBitsOfTheWeightsThatTheyWereMadeFrom) {
+    unsigned seed = 1;
+    for (const Sizes& s : kSizes) {
+        const Tensor x = random_tensor({s.rows, s.in}, ++seed);
+        const Tensor weight = random_tensor({s.out, s.in}, ++seed);
+        SCOPED_TRACE(testing::Message() << s.rows << " x " << s.in << " -> " << s.out);
+        expect_equal(Ops(cpu(), 2).linear(x, *cpu().pack_linear({{coded_by_hand(weight)}, {}}, Precision::int8)),
+                     Ops(cpu(), 2).linear(x, *cpu().pack_linear({{weight}, {}}, Precision::int8)));
+    }
+    const Tensor x = random_tensor({1, 9, 11, 40}, 1);
+    const Tensor weight = random_tensor({70, 40, 3, 3}, 2);
+    expect_equal(Ops(cpu(), 2).conv2d(x, *cpu().pack_conv2d({coded_by_hand(weight), {}, 1, 1}, Precision::int8)),
+                 Ops(cpu(), 2).conv2d(x, *cpu().pack_conv2d({weight, {}, 1, 1}, Precision::int8)));
+}
+
+// Matrices whose borders lie inside a panel, coded and not, are one product.
+TEST_P(CodedLinear, StackedMatricesOfBothKindsAreOneProduct) {
+    const Tensor x = random_tensor({5, 70}, 1);
+    const Tensor q = random_tensor({50, 70}, 2), k = random_tensor({33, 70}, 3), v = random_tensor({90, 70}, 4);
+    const LayerWeights coded_k = coded_by_hand(k), coded_v = coded_by_hand(v);
+    for (const Precision precision : {Precision::f32, Precision::bf16, Precision::int8}) {
+        const Tensor all = Ops(cpu(), 2).linear(x, *cpu().pack_linear({{q, coded_k, coded_v}, {}}, precision));
+        const auto expect_part = [&](const LayerWeights& weight, int64_t first, int64_t count) {
+            expect_equal(Ops(cpu(), 1).contiguous(all.slice(1, first, count)),
+                         Ops(cpu(), 2).linear(x, *cpu().pack_linear({{weight}, {}}, precision)));
+        };
+        expect_part(q, 0, 50);
+        expect_part(coded_k, 50, 33);
+        expect_part(coded_v, 83, 90);
+    }
+}
+
+TEST_P(CodedLinear, CodesAreDecodedForOtherPrecisions) {
+    const Tensor weight = whole_numbers({40, 33}, 1, -127, 127);  // their own codes, with scale 1
+    const LayerWeights coded = coded_by_hand(weight);
+    const Tensor x = random_tensor({7, 33}, 2);
+    for (const Precision precision : {Precision::f32, Precision::bf16})
+        expect_equal(Ops(cpu(), 2).linear(x, *cpu().pack_linear({{coded}, {}}, precision)),
+                     Ops(cpu(), 2).linear(x, *cpu().pack_linear({{weight}, {}}, precision)));
+    const Tensor kernels = whole_numbers({6, 1, 3, 3}, 3, -127, 127);
+    const Tensor image = random_tensor({1, 5, 5, 6}, 4);
+    expect_equal(
+        Ops(cpu(), 1).conv2d(image, *cpu().pack_conv2d({coded_by_hand(kernels), {}, 1, 1, 6}, Precision::int8)),
+        Ops(cpu(), 1).conv2d(image, *cpu().pack_conv2d({kernels, {}, 1, 1, 6}, Precision::int8)));
+}
+
+TEST_P(CodedLinear, RefusesScalesThatDoNotFit) {
+    const LayerWeights coded = coded_by_hand(random_tensor({6, 5}, 1));
+    EXPECT_THROW(cpu().pack_linear({{{coded.values, random_tensor({5}, 1)}}, {}}, Precision::int8), Error);
+    EXPECT_THROW(cpu().pack_linear({{coded.values}, {}}, Precision::int8), Error);
+    EXPECT_THROW(cpu().pack_linear({{{random_tensor({6, 5}, 1), coded.scales}}, {}}, Precision::int8), Error);
 }
 
 SAM3_TEST_SIMD_VARIANTS(CodedLinear);

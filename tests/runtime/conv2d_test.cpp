@@ -15,7 +15,7 @@ using test::expect_equal;
 using test::random_tensor;
 
 Tensor reference_conv2d(const Tensor& x, const Conv2dSource& conv, Activation activation, const Tensor& residual) {
-    const Tensor& w = conv.weight;
+    const Tensor& w = conv.weight.values;
     const int64_t out_channels = w.dim(0);
     const int64_t group_in = w.dim(1);
     const int64_t group_out = out_channels / conv.groups;

@@ -23,6 +23,12 @@ public:
             {name, type, shape, bytes.data() + shift_, bytes.size() - 4, std::string(name_of(type))});
         return *this;
     }
+    FileBuilder& add_codes(const std::string& name, const Shape& shape) {
+        auto& bytes = storage_->emplace_back(static_cast<size_t>(shape.numel()));
+        std::iota(bytes.begin(), bytes.end(), uint8_t{0});
+        contents_.tensors.push_back({name, WeightType::i8, shape, bytes.data(), bytes.size(), "I8"});
+        return *this;
+    }
     FileBuilder& unaligned() {
         shift_ = 1;
         return *this;
@@ -253,6 +259,58 @@ TEST(Binder, BlocksAreNotCut) {
     WeightLoader loader(FileBuilder().add("a.qkv", {32}, WeightType::q8_0).file(), map);
     loader.root().tensor("a.k", {16});
     expect_contains(error_of([&] { loader.finish("the test"); }), "cannot be cut inside a block");
+}
+
+// Codes 0, 1, 2, ... and scales 1, 2, 3, ...
+FileBuilder coded(const Shape& codes, const Shape& scales) {
+    return FileBuilder().add_codes("w", codes).add("w.scale", scales, WeightType::f32, 1);
+}
+
+TEST(Binder, Int8CodesAreHandedOutWithTheirScales) {
+    WeightLoader loader(coded({2, 3}, {2}).file());
+    const LayerWeights weights = loader.root().weights("w", {2, 3});
+    ASSERT_TRUE(weights.coded());
+    EXPECT_EQ(weights.values.dtype(), DType::i8);
+    EXPECT_EQ(weights.values.data<int8_t>()[5], 5);
+    EXPECT_EQ(values_of(weights.scales), (std::vector<float>{1, 2}));
+    EXPECT_EQ(values_of(loader.root().tensor("w", {2, 3})), (std::vector<float>{0, 1, 2, 6, 8, 10}));
+    std::vector<float> row(3);
+    loader.root().rows("w", {2, 3}).read(1, row.data());
+    EXPECT_EQ(row, (std::vector<float>{6, 8, 10}));
+    EXPECT_EQ(loader.names(), std::vector<std::string>{"w"});  // scales are no tensor of their own
+    loader.finish("the test", {});
+}
+
+TEST(Binder, Int8CodesOfTransposedConvolutionsHaveScalesBehindTheFirstDimension) {
+    WeightLoader loader(coded({2, 1, 2, 2}, {1, 2, 2}).file());
+    const LayerWeights weights = loader.root().weights("w", {2, 1, 2, 2}, OutputChannels::rest);
+    ASSERT_TRUE(weights.coded());
+    EXPECT_EQ(weights.scales.shape(), (Shape{1, 2, 2}));
+    EXPECT_EQ(values_of(loader.root().tensor("w", {2, 1, 2, 2})), (std::vector<float>{0, 2, 6, 12, 4, 10, 18, 28}));
+    // Scales of the other kind are applied, so that the values are right.
+    EXPECT_FALSE(loader.root().weights("w", {2, 1, 2, 2}).coded());
+}
+
+TEST(Binder, Int8CodesWithoutFittingScalesAreRefused) {
+    const auto refusal = [](FileBuilder builder, const Shape& shape) {
+        WeightLoader loader(builder.file());
+        loader.root().weights("w", shape);
+        return error_of([&] { loader.finish("the test"); });
+    };
+    expect_contains(refusal(FileBuilder().add_codes("w", {2, 3}), {2, 3}), "the file has no scales 'w.scale'");
+    expect_contains(refusal(coded({2, 3}, {3}), {2, 3}), "should be f32, one for each output channel");
+    expect_contains(refusal(coded({2, 3}, {2, 1}), {2, 3}), "have shape [2, 1]");
+    expect_contains(refusal(coded({2, 3}, {}), {2, 3}), "have shape []");
+    expect_contains(refusal(coded({3}, {3}), {3}), "holds int8 codes [3]");
+    expect_contains(refusal(coded({}, {}), {}), "holds int8 codes []");
+    expect_contains(refusal(FileBuilder().add_codes("w", {2, 3}).add("w.scale", {2}, WeightType::f16), {2, 3}),
+                    "should be f32");
+}
+
+TEST(Binder, ScalesWithoutCodesAreLeftOver) {
+    WeightLoader loader(FileBuilder().add("w", {2, 3}).add("w.scale", {2}).file());
+    EXPECT_FALSE(loader.root().weights("w", {2, 3}).coded());
+    expect_contains(error_of([&] { loader.finish("the test", {}); }), "w.scale");
 }
 
 int64_t peak_kilobytes() {

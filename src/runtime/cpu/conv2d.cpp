@@ -1,6 +1,7 @@
 #include "runtime/cpu/cpu_device.h"
 #include "runtime/cpu/kernels.h"
 #include "runtime/cpu/packed_weights.h"
+#include "runtime/cpu/source_rows.h"
 #include "util/error.h"
 
 #include <algorithm>
@@ -101,9 +102,10 @@ private:
 };
 
 void check(const Conv2dSource& source) {
-    const Tensor& weight = source.weight;
-    if (!weight || weight.rank() != 4 || weight.dtype() != DType::f32 || !weight.is_dense())
-        fail("a convolution's weights must be dense f32 [out, in, kh, kw]",
+    const Tensor& weight = source.weight.values;
+    const DType expected = source.weight.coded() ? DType::i8 : DType::f32;
+    if (!weight || weight.rank() != 4 || weight.dtype() != expected || !weight.is_dense())
+        fail("a convolution's weights must be dense ", name_of(expected), " [out, in, kh, kw]",
              weight ? ", got " + to_string(weight.shape()) : "");
     if (source.stride < 1 || source.padding < 0 || source.groups < 1 || weight.dim(0) % source.groups != 0)
         fail("a convolution with weights ", to_string(weight.shape()), " cannot have stride ", source.stride,
@@ -113,17 +115,36 @@ void check(const Conv2dSource& source) {
              to_string(source.bias.shape()));
 }
 
-// [out, cin, kh, kw] -> [out, kh, kw, cin], or [kh, kw, out] when cin is 1 and channels come last.
-Tensor channels_last(const Tensor& weight, bool depthwise) {
-    const int64_t out = weight.dim(0);
-    const int64_t in = weight.dim(1);
-    const int64_t taps = weight.dim(2) * weight.dim(3);
-    Tensor result = Tensor::host({weight.numel()});
-    const float* from = weight.data<float>();
-    float* to = result.data<float>();
-    for (int64_t o = 0; o < out; ++o)
+// [out, cin, kh, kw] -> [out, kh * kw * cin]
+template <typename Element>
+Tensor channels_last(const Tensor& weight) {
+    const int64_t out = weight.dim(0), in = weight.dim(1), taps = weight.dim(2) * weight.dim(3);
+    Tensor result = Tensor::host({out, taps * in}, weight.dtype());
+    const auto* from = weight.data<Element>();
+    auto* to = result.data<Element>();
+    for (int64_t o = 0; o < out; ++o, to += taps * in)
         for (int64_t i = 0; i < in; ++i)
-            for (int64_t t = 0; t < taps; ++t) to[depthwise ? t * out + o : (o * taps + t) * in + i] = *from++;
+            for (int64_t t = 0; t < taps; ++t) to[t * in + i] = *from++;
+    return result;
+}
+
+LayerWeights channels_last(const LayerWeights& weight) {
+    if (weight.coded()) return {channels_last<int8_t>(weight.values), weight.scales};
+    return channels_last<float>(weight.values);
+}
+
+// [channels, 1, kh, kw] -> [kh, kw, channels], always in f32
+Tensor depthwise_taps(const LayerWeights& weight) {
+    const Tensor& values = weight.values;
+    const int64_t channels = values.dim(0), taps = values.dim(2) * values.dim(3);
+    const LayerWeights matrix{values.reshape({channels, taps}), weight.scales};
+    const SourceRows rows({&matrix, 1});
+    Tensor result = Tensor::host({values.numel()});
+    std::vector<float> scratch(static_cast<size_t>(taps));
+    for (int64_t c = 0; c < channels; ++c) {
+        const float* row = rows.floats(c, scratch.data());
+        for (int64_t t = 0; t < taps; ++t) result.data<float>()[t * channels + c] = row[t];
+    }
     return result;
 }
 
@@ -170,7 +191,7 @@ void depthwise_conv2d(const ExecContext& context, const Conv2dArgs& args, const 
 std::shared_ptr<const PackedConv2d> pack_conv2d(Device& device, const Conv2dSource& source, Precision precision) {
     check(source);
     auto packed = std::make_shared<CpuPackedConv2d>();
-    const Tensor& weight = source.weight;
+    const Tensor& weight = source.weight.values;
     packed->in_channels = weight.dim(1) * source.groups;
     packed->out_channels = weight.dim(0);
     packed->kernel_h = static_cast<int>(weight.dim(2));
@@ -180,17 +201,17 @@ std::shared_ptr<const PackedConv2d> pack_conv2d(Device& device, const Conv2dSour
     packed->groups = source.groups;
     if (source.bias) packed->bias = copy_to_device(device, source.bias);
 
-    const bool depthwise = source.groups > 1 && weight.dim(1) == 1 && weight.dim(0) == source.groups;
-    const Tensor ordered = channels_last(weight, depthwise);
-    if (depthwise) {
-        packed->depthwise = copy_to_device(device, ordered);
+    if (source.groups > 1 && weight.dim(1) == 1 && weight.dim(0) == source.groups) {
+        packed->depthwise = copy_to_device(device, depthwise_taps(source.weight));
         return packed;
     }
+    const LayerWeights ordered = channels_last(source.weight);
     const int64_t columns = weight.dim(0) / source.groups;
-    const int64_t depth = weight.dim(1) * weight.dim(2) * weight.dim(3);
-    for (int64_t g = 0; g < source.groups; ++g)
-        packed->groups_weights.push_back(
-            pack_weights(device, ordered.data<float>() + g * columns * depth, depth, columns, depth, precision));
+    for (int64_t g = 0; g < source.groups; ++g) {
+        const LayerWeights group{ordered.values.slice(0, g * columns, columns),
+                                 ordered.coded() ? ordered.scales.slice(0, g * columns, columns) : Tensor()};
+        packed->groups_weights.push_back(pack_weights(device, SourceRows({&group, 1}), precision));
+    }
     return packed;
 }
 

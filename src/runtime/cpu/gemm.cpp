@@ -131,13 +131,9 @@ PackedPanels::PackedPanels(Device& device, int64_t columns, int64_t depth)
     data_ = device.allocate(static_cast<size_t>(padded * depth) * sizeof(float));
 }
 
-void PackedPanels::pack(int64_t first_column, const float* rows, int64_t stride, int64_t count) {
-    float* data = static_cast<float*>(data_->data);
-    constexpr int64_t kWorthThreads = int64_t{1} << 20;
-#pragma omp parallel for schedule(static) if (count * depth_ >= kWorthThreads)
-    for (int64_t c = 0; c < count; c += tile_columns_)
-        table_.gemm_pack_transposed(data + (first_column + c) * depth_, rows + c * stride, stride,
-                                    std::min(tile_columns_, count - c), depth_);
+void PackedPanels::pack_panel(int64_t first_column, const float* rows, int64_t stride, int64_t count) {
+    float* panel = static_cast<float*>(data_->data) + first_column * depth_;
+    table_.gemm_pack_transposed(panel, rows, stride, count, depth_);
 }
 
 const float* PackedPanels::panel(int64_t index, int64_t columns, int64_t k, int64_t, float*) const {

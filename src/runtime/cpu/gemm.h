@@ -64,10 +64,10 @@ public:
 // Weights, packed once; all of a panel's depth is contiguous.
 class PackedPanels final : public GemmColumns {
 public:
-    // Row `column` of the source holds that column's weights: PyTorch's [out, in].
     PackedPanels(Device& device, int64_t columns, int64_t depth);
-    void pack(int64_t first_column, const float* rows, int64_t stride,
-              int64_t count);  // first_column on a panel's edge
+    // At most panel_columns() columns from a panel's edge on. Rows of the source hold their weights: PyTorch's [out,
+    // in].
+    void pack_panel(int64_t first_column, const float* rows, int64_t stride, int64_t count);
 
     const simd::Table& table() const override { return table_; }
     bool needs_scratch() const override { return false; }

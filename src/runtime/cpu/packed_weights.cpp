@@ -10,11 +10,36 @@ namespace sam3::cpu {
 
 namespace {
 
+// Calls pack(first, count, scratch) for the columns of each panel, on several threads where that is worth it. The
+// scratch memory is the thread's own: `scratch` elements.
+template <typename Element, typename Pack>
+void pack_panels(const SourceRows& rows, int64_t panel_columns, int64_t scratch, const Pack& pack) {
+    constexpr int64_t kWorthThreads = int64_t{1} << 18;  // weights
+#pragma omp parallel if (rows.count() * rows.depth() >= kWorthThreads)
+    {
+        const auto memory = std::make_unique_for_overwrite<Element[]>(static_cast<size_t>(scratch));
+#pragma omp for schedule(static)
+        for (int64_t first = 0; first < rows.count(); first += panel_columns)
+            pack(first, std::min(panel_columns, rows.count() - first), memory.get());
+    }
+}
+
 class FloatWeights final : public PackedWeights {
 public:
-    FloatWeights(Device& device, const float* rows, int64_t stride, int64_t columns, int64_t depth)
-        : PackedWeights(columns, depth), panels_(device, columns, depth) {
-        panels_.pack(0, rows, stride, columns);
+    FloatWeights(Device& device, const SourceRows& rows)
+        : PackedWeights(rows.count(), rows.depth()), panels_(device, rows.count(), rows.depth()) {
+        const int64_t step = panels_.panel_columns();
+        pack_panels<float>(rows, step, step * depth(), [&](int64_t first, int64_t count, float* scratch) {
+            if (rows.in_one_matrix(first, first + count - 1) && !rows[first].coded) {
+                panels_.pack_panel(first, static_cast<const float*>(rows[first].values), rows[first].stride, count);
+                return;
+            }
+            for (int64_t c = 0; c < count; ++c) {
+                const float* row = rows.floats(first + c, scratch + c * depth());
+                if (!rows[first + c].coded) std::copy_n(row, depth(), scratch + c * depth());
+            }
+            panels_.pack_panel(first, scratch, depth(), count);
+        });
     }
 
     void multiply(const ExecContext& context, int64_t rows, GemmProduct product) const override {
@@ -25,8 +50,6 @@ public:
 private:
     PackedPanels panels_;
 };
-
-constexpr int64_t kWorthThreads = int64_t{1} << 18;  // weights; fewer are packed by one thread
 
 // Panels of codes, each of whole tiles and of the whole depth.
 class CodePanels {
@@ -45,28 +68,16 @@ private:
 
 class Int8Weights final : public CodedWeights {
 public:
-    Int8Weights(Device& device, const float* rows, int64_t stride, int64_t columns, int64_t depth)
-        : CodedWeights(columns, depth),
+    Int8Weights(Device& device, const SourceRows& rows)
+        : CodedWeights(rows.count(), rows.depth()),
           table_(simd::table()),
           layout_(layout_of(table_)),
-          panels_(device, columns, divide_up(depth, layout_.group) * layout_.group, 1, table_),
-          scales_(static_cast<size_t>(columns)),
-          sums_(static_cast<size_t>(columns)) {
+          panels_(device, columns(), divide_up(depth(), layout_.group) * layout_.group, 1, table_),
+          scales_(static_cast<size_t>(columns())),
+          sums_(static_cast<size_t>(columns())) {
         const int64_t step = panels_.tile_columns();
-#pragma omp parallel if (columns * depth >= kWorthThreads)
-        {
-            std::vector<int8_t> codes(static_cast<size_t>(step * depth));
-#pragma omp for schedule(static)
-            for (int64_t first = 0; first < columns; first += step) {
-                const int64_t count = std::min(step, columns - first);
-                for (int64_t c = 0; c < count; ++c) {
-                    const auto column = static_cast<size_t>(first + c);
-                    table_.int8_code_weights(codes.data() + c * depth, &scales_[column], &sums_[column],
-                                             rows + (first + c) * stride, depth);
-                }
-                table_.int8_pack(static_cast<int8_t*>(panels_.panel(first / step)), codes.data(), depth, count, depth);
-            }
-        }
+        pack_panels<int8_t>(rows, step, step * depth(),
+                            [&](int64_t first, int64_t count, int8_t* scratch) { pack(rows, first, count, scratch); });
     }
 
 private:
@@ -74,6 +85,24 @@ private:
         simd::Int8Layout layout{};
         table.int8_layout(&layout);
         return layout;
+    }
+    void pack(const SourceRows& rows, int64_t first, int64_t count, int8_t* scratch) {
+        const bool in_place = rows[first].coded && rows.in_one_matrix(first, first + count - 1);
+        const int8_t* codes = in_place ? static_cast<const int8_t*>(rows[first].values) : scratch;
+        const int64_t stride = in_place ? rows[first].stride : depth();
+        for (int64_t c = 0; c < count; ++c) {
+            const SourceRows::Row& row = rows[first + c];
+            const auto column = static_cast<size_t>(first + c);
+            if (!row.coded)
+                table_.int8_code_weights(scratch + c * depth(), &scales_[column], static_cast<const float*>(row.values),
+                                         depth());
+            else if (!in_place)
+                std::copy_n(static_cast<const int8_t*>(row.values), depth(), scratch + c * depth());
+            if (row.coded) scales_[column] = row.scale;
+            table_.int8_sum(&sums_[column], codes + c * stride, depth());
+        }
+        table_.int8_pack(static_cast<int8_t*>(panels_.panel(first / panels_.tile_columns())), codes, stride, count,
+                         depth());
     }
     const simd::Table& table() const override { return table_; }
     int64_t row_bytes() const override { return divide_up(depth(), layout_.group) * layout_.group * layout_.row_code; }
@@ -97,24 +126,18 @@ private:
 
 class Bf16Weights final : public CodedWeights {
 public:
-    Bf16Weights(Device& device, const float* rows, int64_t stride, int64_t columns, int64_t depth)
-        : CodedWeights(columns, depth),
+    Bf16Weights(Device& device, const SourceRows& rows)
+        : CodedWeights(rows.count(), rows.depth()),
           table_(simd::table()),
-          padded_(divide_up(depth, 2) * 2),
-          panels_(device, columns, padded_, sizeof(uint16_t), table_) {
+          padded_(divide_up(depth(), 2) * 2),
+          panels_(device, columns(), padded_, sizeof(uint16_t), table_) {
         const int64_t step = panels_.tile_columns();
-#pragma omp parallel if (columns * depth >= kWorthThreads)
-        {
-            std::vector<uint16_t> codes(static_cast<size_t>(step * padded_));
-#pragma omp for schedule(static)
-            for (int64_t first = 0; first < columns; first += step) {
-                const int64_t count = std::min(step, columns - first);
-                for (int64_t c = 0; c < count; ++c)
-                    table_.bf16_code_row(codes.data() + c * padded_, rows + (first + c) * stride, depth);
-                table_.bf16_pack(static_cast<uint16_t*>(panels_.panel(first / step)), codes.data(), padded_, count,
-                                 depth);
-            }
-        }
+        pack_panels<uint16_t>(rows, step, step * padded_, [&](int64_t first, int64_t count, uint16_t* scratch) {
+            std::vector<float> decoded(static_cast<size_t>(depth()));
+            for (int64_t c = 0; c < count; ++c)
+                table_.bf16_code_row(scratch + c * padded_, rows.floats(first + c, decoded.data()), depth());
+            table_.bf16_pack(static_cast<uint16_t*>(panels_.panel(first / step)), scratch, padded_, count, depth());
+        });
     }
 
 private:
@@ -141,18 +164,17 @@ constexpr int64_t kMostInt8Depth = 65'000;  // 255 * 127 * depth must fit 32 bit
 
 }  // namespace
 
-std::unique_ptr<PackedWeights> pack_weights(Device& device, const float* rows, int64_t stride, int64_t columns,
-                                            int64_t depth, Precision precision) {
+std::unique_ptr<PackedWeights> pack_weights(Device& device, const SourceRows& rows, Precision precision) {
     switch (precision) {
         case Precision::f32: break;
-        case Precision::bf16: return std::make_unique<Bf16Weights>(device, rows, stride, columns, depth);
+        case Precision::bf16: return std::make_unique<Bf16Weights>(device, rows);
         case Precision::int8:
-            if (depth > kMostInt8Depth) break;
-            return std::make_unique<Int8Weights>(device, rows, stride, columns, depth);
+            if (rows.depth() > kMostInt8Depth) break;
+            return std::make_unique<Int8Weights>(device, rows);
         case Precision::fp8:
             fail("precision ", name_of(precision), " is not available on the CPU device: use int8, bf16 or f32");
     }
-    return std::make_unique<FloatWeights>(device, rows, stride, columns, depth);
+    return std::make_unique<FloatWeights>(device, rows);
 }
 
 const CpuPackedLinear& cpu_weights(const PackedLinear& weights) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "runtime/cpu/gemm.h"
+#include "runtime/cpu/source_rows.h"
 
 #include <memory>
 
@@ -24,9 +25,9 @@ private:
     int64_t columns_, depth_;
 };
 
-// `rows` holds the weights of each column, `stride` apart: PyTorch's [out, in].
-std::unique_ptr<PackedWeights> pack_weights(Device& device, const float* rows, int64_t stride, int64_t columns,
-                                            int64_t depth, Precision precision);
+// Each row holds the weights of a column: PyTorch's [out, in]. Codes that were made from int8's own coding of f32
+// weights give the same bits as those weights.
+std::unique_ptr<PackedWeights> pack_weights(Device& device, const SourceRows& rows, Precision precision);
 
 struct CpuPackedLinear final : PackedLinear {
     std::unique_ptr<PackedWeights> weights;

@@ -172,10 +172,11 @@ void conv2d(const ExecContext& context, const Conv2dArgs& args) {
 std::shared_ptr<const PackedConv2d> CudaDevice::pack_conv2d(const Conv2dSource& source, Precision precision) {
     const auto held = lock();
     auto packed = std::make_shared<CudaConv2d>();
-    packed->out_channels = source.weight.dim(0);
-    packed->in_channels = source.weight.dim(1) * source.groups;
-    packed->kernel_h = static_cast<int>(source.weight.dim(2));
-    packed->kernel_w = static_cast<int>(source.weight.dim(3));
+    const Tensor weight = source.weight.decoded();
+    packed->out_channels = weight.dim(0);
+    packed->in_channels = weight.dim(1) * source.groups;
+    packed->kernel_h = static_cast<int>(weight.dim(2));
+    packed->kernel_w = static_cast<int>(weight.dim(3));
     packed->stride = source.stride;
     packed->padding = source.padding;
     packed->groups = source.groups;
@@ -183,12 +184,12 @@ std::shared_ptr<const PackedConv2d> CudaDevice::pack_conv2d(const Conv2dSource& 
     const Tensor bias =
         source.bias ? upload_rows(*this, {source.bias.reshape({source.bias.dim(0), 1})}, DType::f32) : Tensor();
     if (source.groups > 1) {
-        packed->taps = upload_rows(*this, {reordered(source.weight, true)}, DType::f32);
+        packed->taps = upload_rows(*this, {reordered(weight, true)}, DType::f32);
         packed->bias = bias;
         return packed;
     }
     CudaLinear& rows = packed->rows;
-    rows.weight = upload_rows(*this, {reordered(source.weight, false)}, packed->out_type);
+    rows.weight = upload_rows(*this, {reordered(weight, false)}, packed->out_type);
     rows.out_features = rows.weight.dim(0);
     rows.in_features = rows.weight.dim(1);
     rows.bias = bias;

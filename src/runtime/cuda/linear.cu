@@ -136,7 +136,7 @@ std::vector<Tensor> biases_of(const LinearSource& source) {
     for (size_t i = 0; i < source.weights.size(); ++i) {
         const Tensor given = i < source.biases.size() ? source.biases[i] : Tensor();
         any = any || given;
-        const int64_t rows = source.weights[i].dim(0);
+        const int64_t rows = source.weights[i].values.dim(0);
         Tensor part = Tensor::host({rows, 1});
         for (int64_t r = 0; r < rows; ++r) part.data<float>()[r] = given ? given.data<float>()[r] : 0.0F;
         parts.push_back(part);
@@ -150,7 +150,9 @@ std::shared_ptr<const PackedLinear> CudaDevice::pack_linear(const LinearSource& 
     const auto held = lock();
     auto packed = std::make_shared<CudaLinear>();
     packed->out_type = storage_type(precision);
-    packed->weight = upload_rows(*this, source.weights, packed->out_type);
+    std::vector<Tensor> weights;
+    for (const LayerWeights& part : source.weights) weights.push_back(part.decoded());
+    packed->weight = upload_rows(*this, weights, packed->out_type);
     packed->out_features = packed->weight.dim(0);
     packed->in_features = packed->weight.dim(1);
     if (const std::vector<Tensor> biases = biases_of(source); !biases.empty()) {

@@ -69,7 +69,8 @@ struct DepthwiseRow;    // gemm.h
 #define SAM3_FOR_EACH_INT8_FUNCTION(X)                                                                       \
     X(int8_layout, (Int8Layout * layout))                                                                    \
     X(int8_code_row, (uint8_t * codes, Int8Row * code, const float* x, int64_t depth)) /* and its padding */ \
-    X(int8_code_weights, (int8_t * codes, float* scale, int32_t* sum, const float* weights, int64_t depth))  \
+    X(int8_code_weights, (int8_t * codes, float* scale, const float* weights, int64_t depth))                \
+    X(int8_sum, (int32_t * sum, const int8_t* codes, int64_t depth))                                         \
     X(int8_pack, (int8_t * panel, const int8_t* codes, int64_t stride, int64_t columns, int64_t depth))      \
     X(int8_panel, (const Int8Panel& panel))
 #define SAM3_FOR_EACH_BF16_FUNCTION(X)                                                                      \

@@ -12,28 +12,13 @@ constexpr int64_t kGroup = 2;
 
 int64_t groups_of(int64_t depth) { return (depth + kGroup - 1) / kGroup; }
 
-// tile[kTileRows][kTileColumns] = a b
-void multiply_tile(const Bf16Panel& panel, int64_t row, float* tile) {
-    constexpr int64_t kStep = kTileColumns * kGroup;
-    constexpr int64_t kPrefetch = 8;  // groups ahead
-    const uint16_t* a = panel.a + row * panel.a_stride;
-    const uint16_t* b = panel.b;
-    const int64_t stride = panel.a_stride;
-    const int64_t groups = groups_of(panel.depth);
-    Vec sum[kTileRows][kTileVectors];
-    SAM3_UNROLL(kTileRows, i, SAM3_UNROLL(kTileVectors, j, sum[i][j] = Vec{}));
-#pragma GCC unroll 4
-    for (int64_t g = 0; g < groups; ++g) {
-        IntVec columns[kTileVectors];
-        SAM3_UNROLL(kTileVectors, j, columns[j] = load_pairs(b + j * kLanes * kGroup);
-                    if (j * kLanes % 16 == 0) __builtin_prefetch(b + kPrefetch * kStep + j * kLanes * kGroup));
-        b += kStep;
-        SAM3_UNROLL(kTileRows, i, const IntVec pair = broadcast_pair(a + i * stride);
-                    SAM3_UNROLL(kTileVectors, j, sum[i][j] = add_pair_products(sum[i][j], pair, columns[j])));
-        a += kGroup;
-    }
-    SAM3_UNROLL(kTileRows, i, SAM3_UNROLL(kTileVectors, j, store(tile + i * kTileColumns + j * kLanes, sum[i][j])));
-}
+struct Bf16Coding {
+    using Sum = Vec;
+    using Weights = IntVec;
+    static constexpr int64_t kWeightBytes = sizeof(IntVec);
+    SAM3_INLINE Weights load(const uint8_t* p) { return load_pairs(reinterpret_cast<const uint16_t*>(p)); }
+    SAM3_INLINE Sum add(Sum sum, IntVec row, Weights weights) { return add_pair_products(sum, row, weights); }
+};
 
 }  // namespace
 
@@ -55,15 +40,15 @@ void bf16_pack(uint16_t* panel, const uint16_t* codes, int64_t stride, int64_t c
 }
 
 void bf16_panel(const Bf16Panel& panel) {
-    alignas(64) float tile[kTileRows * kTileColumns];
     const Columns columns(*panel.output, panel.column, panel.columns);
-    const FinishTile finish = finish_for(panel.output->activation);
-    for (int64_t row = 0; row < panel.rows; row += kTileRows) {
-        const int64_t rows = panel.rows - row < kTileRows ? panel.rows - row : kTileRows;
-        prefetch_rows(*panel.output, columns, row, rows);
-        multiply_tile(panel, row, tile);
-        finish(*panel.output, columns, tile, row, rows);
-    }
+    const int64_t stride = panel.a_stride * static_cast<int64_t>(sizeof(uint16_t));
+    const auto* a = reinterpret_cast<const uint8_t*>(panel.a);
+    const auto* b = reinterpret_cast<const uint8_t*>(panel.b);
+    for_each_tile(*panel.output, columns, panel.rows, [&](int64_t row, float* tile) {
+        Vec sum[kTileRows][kTileVectors];
+        multiply_codes<Bf16Coding>(a + row * stride, stride, b, groups_of(panel.depth), sum);
+        SAM3_UNROLL(kTileRows, i, SAM3_UNROLL(kTileVectors, j, store(tile + i * kTileColumns + j * kLanes, sum[i][j])));
+    });
 }
 
 }  // namespace sam3::simd::SAM3_SIMD_VARIANT

@@ -21,67 +21,60 @@ using RowCode = uint8_t;
 constexpr int kGroup = 2;
 using RowCode = int16_t;
 #endif
-constexpr int64_t kVectorBytes = kLanes * kGroup;  // of a panel: one group for each lane
 
 int64_t groups_of(int64_t depth) { return (depth + kGroup - 1) / kGroup; }
 
-SAM3_INLINE IntVec broadcast_group(const uint8_t* codes) {
-    int32_t group;
-    __builtin_memcpy(&group, codes, sizeof group);
-    return group - IntVec{};
-}
-
 #if defined(__AVX512VNNI__)
-using Columns16 = __m512i;
-SAM3_INLINE Columns16 load_columns(const int8_t* p) { return _mm512_loadu_si512(p); }
-SAM3_INLINE IntVec add_products(IntVec sum, IntVec row, Columns16 columns) {
+using WeightVec = __m512i;
+SAM3_INLINE WeightVec load_weights(const int8_t* p) { return _mm512_loadu_si512(p); }
+SAM3_INLINE IntVec add_products(IntVec sum, IntVec row, WeightVec weights) {
     return reinterpret_cast<IntVec>(
-        _mm512_dpbusd_epi32(reinterpret_cast<__m512i>(sum), reinterpret_cast<__m512i>(row), columns));
+        _mm512_dpbusd_epi32(reinterpret_cast<__m512i>(sum), reinterpret_cast<__m512i>(row), weights));
 }
 #elif defined(__AVX512BW__)
-using Columns16 = __m512i;
-SAM3_INLINE Columns16 load_columns(const int8_t* p) {
+using WeightVec = __m512i;
+SAM3_INLINE WeightVec load_weights(const int8_t* p) {
     return _mm512_maskz_cvtepi8_epi16(0xFFFFFFFF, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
 }
-SAM3_INLINE IntVec add_products(IntVec sum, IntVec row, Columns16 columns) {
-    return sum + reinterpret_cast<IntVec>(_mm512_maskz_madd_epi16(0xFFFF, reinterpret_cast<__m512i>(row), columns));
+SAM3_INLINE IntVec add_products(IntVec sum, IntVec row, WeightVec weights) {
+    return sum + reinterpret_cast<IntVec>(_mm512_maskz_madd_epi16(0xFFFF, reinterpret_cast<__m512i>(row), weights));
 }
 #elif defined(__AVX2__)
-using Columns16 = __m256i;
-SAM3_INLINE Columns16 load_columns(const int8_t* p) {
+using WeightVec = __m256i;
+SAM3_INLINE WeightVec load_weights(const int8_t* p) {
     return _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
 }
-SAM3_INLINE IntVec add_products(IntVec sum, IntVec row, Columns16 columns) {
-    return sum + reinterpret_cast<IntVec>(_mm256_madd_epi16(reinterpret_cast<__m256i>(row), columns));
+SAM3_INLINE IntVec add_products(IntVec sum, IntVec row, WeightVec weights) {
+    return sum + reinterpret_cast<IntVec>(_mm256_madd_epi16(reinterpret_cast<__m256i>(row), weights));
 }
 #elif defined(__x86_64__)
-using Columns16 = __m128i;
-SAM3_INLINE Columns16 load_columns(const int8_t* p) {
+using WeightVec = __m128i;
+SAM3_INLINE WeightVec load_weights(const int8_t* p) {
     const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
     return _mm_srai_epi16(_mm_unpacklo_epi8(bytes, bytes), 8);
 }
-SAM3_INLINE IntVec add_products(IntVec sum, IntVec row, Columns16 columns) {
-    return sum + reinterpret_cast<IntVec>(_mm_madd_epi16(reinterpret_cast<__m128i>(row), columns));
+SAM3_INLINE IntVec add_products(IntVec sum, IntVec row, WeightVec weights) {
+    return sum + reinterpret_cast<IntVec>(_mm_madd_epi16(reinterpret_cast<__m128i>(row), weights));
 }
 #elif defined(__aarch64__)
-using Columns16 = int16x8_t;
-SAM3_INLINE Columns16 load_columns(const int8_t* p) { return vmovl_s8(vld1_s8(p)); }
-SAM3_INLINE IntVec add_products(IntVec sum, IntVec row, Columns16 columns) {
+using WeightVec = int16x8_t;
+SAM3_INLINE WeightVec load_weights(const int8_t* p) { return vmovl_s8(vld1_s8(p)); }
+SAM3_INLINE IntVec add_products(IntVec sum, IntVec row, WeightVec weights) {
     const int16x8_t pairs = reinterpret_cast<int16x8_t>(row);
-    const int32x4_t low = vmull_s16(vget_low_s16(pairs), vget_low_s16(columns));
-    const int32x4_t high = vmull_high_s16(pairs, columns);
+    const int32x4_t low = vmull_s16(vget_low_s16(pairs), vget_low_s16(weights));
+    const int32x4_t high = vmull_high_s16(pairs, weights);
     return sum + reinterpret_cast<IntVec>(vpaddq_s32(low, high));
 }
 #else
-typedef int16_t Columns16 __attribute__((vector_size(2 * 2 * kLanes)));
-SAM3_INLINE Columns16 load_columns(const int8_t* p) {
-    Columns16 columns;
-    for (int i = 0; i < 2 * kLanes; ++i) columns[i] = p[i];
-    return columns;
+typedef int16_t WeightVec __attribute__((vector_size(2 * 2 * kLanes)));
+SAM3_INLINE WeightVec load_weights(const int8_t* p) {
+    WeightVec weights;
+    for (int i = 0; i < 2 * kLanes; ++i) weights[i] = p[i];
+    return weights;
 }
-SAM3_INLINE IntVec add_products(IntVec sum, IntVec row, Columns16 columns) {
-    const Columns16 pairs = reinterpret_cast<Columns16>(row);
-    for (int i = 0; i < kLanes; ++i) sum[i] += pairs[2 * i] * columns[2 * i] + pairs[2 * i + 1] * columns[2 * i + 1];
+SAM3_INLINE IntVec add_products(IntVec sum, IntVec row, WeightVec weights) {
+    const WeightVec pairs = reinterpret_cast<WeightVec>(row);
+    for (int i = 0; i < kLanes; ++i) sum[i] += pairs[2 * i] * weights[2 * i] + pairs[2 * i + 1] * weights[2 * i + 1];
     return sum;
 }
 #endif
@@ -101,35 +94,31 @@ struct Dequantizer {
     }
 };
 
-// tile[kTileRows][kTileColumns] = the product of the coded numbers
-void multiply_tile(const Int8Panel& panel, int64_t row, const Dequantizer& dequantizer, float* tile) {
-    constexpr int64_t kStep = kTileVectors * kVectorBytes;
-    constexpr int64_t kPrefetch = 8;  // groups ahead
-    const uint8_t* a = panel.a + row * panel.a_stride;
-    const int8_t* b = panel.b;
-    const int64_t stride = panel.a_stride;
-    const int64_t groups = groups_of(panel.depth);
-    IntVec sum[kTileRows][kTileVectors];
-    SAM3_UNROLL(kTileRows, i, SAM3_UNROLL(kTileVectors, j, sum[i][j] = IntVec{}));
-#pragma GCC unroll 4
-    for (int64_t g = 0; g < groups; ++g) {
-        Columns16 columns[kTileVectors];
-        SAM3_UNROLL(kTileVectors, j, columns[j] = load_columns(b + j * kVectorBytes);
-                    if (j * kVectorBytes % 64 == 0) __builtin_prefetch(b + kPrefetch * kStep + j * kVectorBytes));
-        b += kStep;
-        SAM3_UNROLL(kTileRows, i, const IntVec group = broadcast_group(a + i * stride);
-                    SAM3_UNROLL(kTileVectors, j, sum[i][j] = add_products(sum[i][j], group, columns[j])));
-        a += kGroup * sizeof(RowCode);
-    }
-    SAM3_UNROLL(kTileRows, i, const Int8Row code = panel.row_codes[row + i];
-                SAM3_UNROLL(kTileVectors, j, const IntVec exact = sum[i][j] - code.zero * dequantizer.sum[j];
-                            store(tile + i * kTileColumns + j * kLanes,
-                                  __builtin_convertvector(exact, Vec) * (dequantizer.scale[j] * code.scale))));
-}
+struct Int8Coding {
+    using Sum = IntVec;
+    using Weights = WeightVec;
+    static constexpr int64_t kWeightBytes = kLanes * kGroup;
+    SAM3_INLINE Weights load(const uint8_t* p) { return load_weights(reinterpret_cast<const int8_t*>(p)); }
+    SAM3_INLINE Sum add(Sum sum, IntVec row, Weights weights) { return add_products(sum, row, weights); }
+};
 
 // Adding 1.5 * 2^23 leaves the nearest whole number in the low bits of the float.
 constexpr float kRounder = 12582912.0F;
 constexpr int32_t kRounderBits = 0x4B400000;
+
+// v * factor rounded once, to a whole number. Where there is no FMA, doubles hold the product exactly.
+SAM3_INLINE IntVec nearest_of_product(Vec v, float factor) {
+#if defined(__FMA__) || defined(__aarch64__)
+    return bits(v * factor + kRounder) - kRounderBits;
+#else
+    constexpr double kDoubleRounder = 6755399441055744.0;  // 1.5 * 2^52
+    IntVec result;
+    for (int i = 0; i < kLanes; ++i)
+        result[i] = static_cast<int32_t>(static_cast<double>(v[i]) * static_cast<double>(factor) + kDoubleRounder -
+                                         kDoubleRounder);
+    return result;
+#endif
+}
 
 SAM3_INLINE IntVec within(IntVec v, int32_t least, int32_t most) {
     const IntVec low = least - IntVec{}, high = most - IntVec{};
@@ -176,25 +165,33 @@ void int8_code_row(uint8_t* codes, Int8Row* code, const float* x, int64_t depth)
     for (int64_t i = k; i < padded; ++i) to[i] = i < depth ? static_cast<RowCode>(last[i - k]) : RowCode{0};
 }
 
-void int8_code_weights(int8_t* codes, float* scale, int32_t* sum, const float* weights, int64_t depth) {
+// The same codes on every CPU, as weights/int8_codes.cpp writes them into files.
+void int8_code_weights(int8_t* codes, float* scale, const float* weights, int64_t depth) {
+    constexpr float kSmallest = 1e-30F;  // below it a row counts as zeros: 127 / range would leave the floats
     Vec largest = {};
     int64_t k = 0;
     for (; k + kLanes <= depth; k += kLanes) largest = max(abs(load(weights + k)), largest);
     const Vec rest = load_first(weights + k, depth - k);
     const float range = horizontal_max(max(abs(rest), largest));
-    const float factor = range > 0.0F ? 127.0F / range : 0.0F;
-    *scale = range / 127.0F;
-    IntVec total = {};
-    const auto coded = [&](Vec v) {
-        const IntVec code = within(bits(v * factor + kRounder) - kRounderBits, -127, 127);
-        total += code;
-        return code;
-    };
+    const float factor = range > kSmallest ? 127.0F / range : 0.0F;
+    *scale = range > kSmallest ? range / 127.0F : 0.0F;
+    const auto coded = [&](Vec v) { return within(nearest_of_product(v, factor), -127, 127); };
     for (k = 0; k + kLanes <= depth; k += kLanes) store_codes(codes + k, coded(load(weights + k)));
     const IntVec last = coded(rest);
     for (int64_t i = k; i < depth; ++i) codes[i] = static_cast<int8_t>(last[i - k]);
-    *sum = 0;
-    for (int i = 0; i < kLanes; ++i) *sum += total[i];
+}
+
+// The product with a row of ones.
+void int8_sum(int32_t* sum, const int8_t* codes, int64_t depth) {
+    constexpr int64_t kStep = Int8Coding::kWeightBytes;
+    const IntVec ones = (kGroup == 4 ? 0x01010101 : 0x00010001) - IntVec{};
+    IntVec total = {};
+    int64_t k = 0;
+    for (; k + kStep <= depth; k += kStep) total = add_products(total, ones, load_weights(codes + k));
+    int32_t rest = 0;
+    for (; k < depth; ++k) rest += codes[k];
+    for (int i = 0; i < kLanes; ++i) rest += total[i];
+    *sum = rest;
 }
 
 void int8_pack(int8_t* panel, const int8_t* codes, int64_t stride, int64_t columns, int64_t depth) {
@@ -214,16 +211,17 @@ void int8_pack(int8_t* panel, const int8_t* codes, int64_t stride, int64_t colum
 }
 
 void int8_panel(const Int8Panel& panel) {
-    alignas(64) float tile[kTileRows * kTileColumns];
     const Columns columns(*panel.output, panel.column, panel.columns);
     const Dequantizer dequantizer(panel, columns);
-    const FinishTile finish = finish_for(panel.output->activation);
-    for (int64_t row = 0; row < panel.rows; row += kTileRows) {
-        const int64_t rows = panel.rows - row < kTileRows ? panel.rows - row : kTileRows;
-        prefetch_rows(*panel.output, columns, row, rows);
-        multiply_tile(panel, row, dequantizer, tile);
-        finish(*panel.output, columns, tile, row, rows);
-    }
+    const auto* b = reinterpret_cast<const uint8_t*>(panel.b);
+    for_each_tile(*panel.output, columns, panel.rows, [&](int64_t row, float* tile) {
+        IntVec sum[kTileRows][kTileVectors];
+        multiply_codes<Int8Coding>(panel.a + row * panel.a_stride, panel.a_stride, b, groups_of(panel.depth), sum);
+        SAM3_UNROLL(kTileRows, i, const Int8Row code = panel.row_codes[row + i];
+                    SAM3_UNROLL(kTileVectors, j, const IntVec exact = sum[i][j] - code.zero * dequantizer.sum[j];
+                                store(tile + i * kTileColumns + j * kLanes,
+                                      __builtin_convertvector(exact, Vec) * (dequantizer.scale[j] * code.scale))));
+    });
 }
 
 }  // namespace sam3::simd::SAM3_SIMD_VARIANT

@@ -89,4 +89,48 @@ SAM3_INLINE void prefetch_rows(const GemmOutput& output, const Columns& columns,
     }
 }
 
+// The tiles of a panel, one below the other; multiply(row, tile) computes the one that starts at that row.
+template <typename Multiply>
+SAM3_INLINE void for_each_tile(const GemmOutput& output, const Columns& columns, int64_t all_rows,
+                               const Multiply& multiply) {
+    alignas(64) float tile[kTileRows * kTileColumns];
+    const FinishTile finish = finish_for(output.activation);
+    for (int64_t row = 0; row < all_rows; row += kTileRows) {
+        const int64_t rows = all_rows - row < kTileRows ? all_rows - row : kTileRows;
+        prefetch_rows(output, columns, row, rows);
+        multiply(row, tile);
+        finish(output, columns, tile, row, rows);
+    }
+}
+
+SAM3_INLINE IntVec broadcast_group(const uint8_t* codes) {
+    int32_t group;
+    __builtin_memcpy(&group, codes, sizeof group);
+    return group - IntVec{};
+}
+
+// sum = a b for a whole tile of coded numbers. A group of a row's codes fills one lane, 4 bytes, in every coding; what
+// differs stands in Coding:
+//   Sum            of one vector
+//   Weights        one vector of a panel's groups, and kWeightBytes that it takes in the panel
+//   load(p)        such a vector
+//   add(s, g, w)   s + the products of a row's group, in every lane, and the weights'
+template <typename Coding>
+SAM3_INLINE void multiply_codes(const uint8_t* a, int64_t a_stride, const uint8_t* b, int64_t groups,
+                                typename Coding::Sum (&sum)[kTileRows][kTileVectors]) {
+    constexpr int64_t kBytes = Coding::kWeightBytes;
+    constexpr int64_t kPrefetch = 8 * kTileVectors * kBytes;  // groups ahead
+    SAM3_UNROLL(kTileRows, i, SAM3_UNROLL(kTileVectors, j, sum[i][j] = typename Coding::Sum{}));
+#pragma GCC unroll 4
+    for (int64_t g = 0; g < groups; ++g) {
+        typename Coding::Weights weights[kTileVectors];
+        SAM3_UNROLL(kTileVectors, j, weights[j] = Coding::load(b + j * kBytes);
+                    if (j * kBytes % 64 == 0) __builtin_prefetch(b + kPrefetch + j * kBytes));
+        b += kTileVectors * kBytes;
+        SAM3_UNROLL(kTileRows, i, const IntVec group = broadcast_group(a + i * a_stride);
+                    SAM3_UNROLL(kTileVectors, j, sum[i][j] = Coding::add(sum[i][j], group, weights[j])));
+        a += sizeof(int32_t);
+    }
+}
+
 }  // namespace sam3::simd::SAM3_SIMD_VARIANT
