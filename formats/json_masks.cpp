@@ -30,12 +30,21 @@ Rle polygons_from_json(const Json& json, int width, int height) {
 
 void use_json(std::span<const uint8_t> bytes, const std::string& name,
               const std::function<void(const Json&, std::string&)>& use) {
-    const Json json = Json::parse(bytes.begin(), bytes.end(), nullptr, /*allow_exceptions=*/false);
-    if (json.is_discarded()) fail(name, ": expected JSON, found ", describe_content(bytes), " or a damaged file");
+    const Json json = parse_json(bytes, name);
     std::string where;
+    name_json_errors(name, where, [&] { use(json, where); });
+}
+
+Json parse_json(std::span<const uint8_t> bytes, const std::string& name) {
+    Json json = Json::parse(bytes.begin(), bytes.end(), nullptr, /*allow_exceptions=*/false);
+    if (json.is_discarded()) fail(name, ": expected JSON, found ", describe_content(bytes), " or a damaged file");
+    return json;
+}
+
+void name_json_errors(const std::string& name, const std::string& where, const std::function<void()>& use) {
     const auto place = [&] { return where.empty() ? name : name + ": " + where; };
     try {
-        use(json, where);
+        use();
     } catch (const Error& error) {
         fail(place(), ": ", error.what());
     } catch (const Json::exception& error) {
@@ -63,6 +72,12 @@ int count_from_json(const Json& json) {
     return static_cast<int>(value);
 }
 
+float finite_from_json(const Json& json) {
+    const auto value = json.get<float>();
+    if (!std::isfinite(value)) fail("expected a finite number, found ", json.dump());
+    return value;
+}
+
 Rle mask_from_json(const Json& json, int width, int height) {
     if (json.is_array()) return polygons_from_json(json, width, height);
     const int rows = count_from_json(json.at("size").at(0)), columns = count_from_json(json.at("size").at(1));
@@ -87,6 +102,38 @@ Track track_from_json(const Json& json, size_t frames, int width, int height) {
 Json mask_to_json(const Rle& mask) {
     if (mask.counts.empty()) return nullptr;
     return {{"size", {mask.height, mask.width}}, {"counts", rle_to_string(mask)}};
+}
+
+Json mask_to_json(const Mask& mask) { return mask_to_json(rle_encode(mask)); }
+
+Json polygons_to_json(const Mask& mask, float tolerance) {
+    Json list = Json::array();
+    for (const Polygon& polygon : mask_to_polygons(mask, tolerance)) {
+        Json numbers = Json::array();
+        for (const Point& point : joined_ring({&polygon, 1})) {
+            numbers.push_back(point.x);
+            numbers.push_back(point.y);
+        }
+        list.push_back(std::move(numbers));
+    }
+    return list;
+}
+
+void check_picture_size(int64_t width, int64_t height) {
+    if (width < 1 || height < 1 || width > kMaxImageSide || height > kMaxImageSide || width * height > kMaxImagePixels)
+        fail("expected a picture of 1 to ", kMaxImageSide, " pixels a side and at most ", kMaxImagePixels,
+             " in all, found ", width, " x ", height);
+}
+
+void MaskBudget::take(int width, int height) {
+    left_ -= int64_t{width} * height;
+    if (left_ < 0)
+        fail("the masks of one picture take more than ", most_ >> 20,
+             " MiB, the most that is accepted: the picture has too many objects for its size");
+}
+
+std::string json_text(const Json& json, int indent) {
+    return json.dump(indent, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace sam3
