@@ -59,7 +59,7 @@ std::string name_below(const std::string& path, const std::string& file) {
 bool is_other_json(const std::string& path, std::span<const uint8_t> bytes, std::string_view key) {
     std::error_code error;
     if (!fs::is_directory(path, error)) return false;
-    const std::string quoted = "\"" + std::string(key) + "\"";
+    const std::string quoted = str("\"", key, "\"");
     return std::search(bytes.begin(), bytes.end(), quoted.begin(), quoted.end()) == bytes.end();
 }
 
