@@ -68,9 +68,7 @@ private:
         media.id = id_from_json(item.at("id"));
         media.width = count_from_json(item.at("width"));
         media.height = count_from_json(item.at("height"));
-        if (media.width < 1 || media.height < 1 || media.width > kMaxImageSide || media.height > kMaxImageSide ||
-            int64_t{media.width} * media.height > kMaxImagePixels)
-            fail("a picture of ", media.width, " x ", media.height, " pixels is not possible");
+        check_picture_size(media.width, media.height);
         if (truth_.video) {
             media.files = item.at("file_names").get<std::vector<std::string>>();
             media.name = item.contains("video_name") ? item["video_name"].get<std::string>()

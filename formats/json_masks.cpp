@@ -89,4 +89,36 @@ Json mask_to_json(const Rle& mask) {
     return {{"size", {mask.height, mask.width}}, {"counts", rle_to_string(mask)}};
 }
 
+Json mask_to_json(const Mask& mask) { return mask_to_json(rle_encode(mask)); }
+
+Json polygons_to_json(const Mask& mask, float tolerance) {
+    Json list = Json::array();
+    for (const Polygon& polygon : mask_to_polygons(mask, tolerance)) {
+        Json numbers = Json::array();
+        for (const Point& point : joined_ring({&polygon, 1})) {
+            numbers.push_back(point.x);
+            numbers.push_back(point.y);
+        }
+        list.push_back(std::move(numbers));
+    }
+    return list;
+}
+
+void check_picture_size(int64_t width, int64_t height) {
+    if (width < 1 || height < 1 || width > kMaxImageSide || height > kMaxImageSide || width * height > kMaxImagePixels)
+        fail("expected a picture of 1 to ", kMaxImageSide, " pixels a side and at most ", kMaxImagePixels,
+             " in all, found ", width, " x ", height);
+}
+
+void MaskBudget::take(int width, int height) {
+    left_ -= int64_t{width} * height;
+    if (left_ < 0)
+        fail("the masks of one picture take more than ", most_ >> 20,
+             " MiB, the most that is accepted: the picture has too many objects for its size");
+}
+
+std::string json_text(const Json& json, int indent) {
+    return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
 }  // namespace sam3

@@ -30,5 +30,23 @@ Rle mask_from_json(const Json& json, int width, int height);
 Track track_from_json(const Json& json, size_t frames, int width, int height);
 
 Json mask_to_json(const Rle& mask);  // null when the mask has no counts
+Json mask_to_json(const Mask& mask);
+// The mask as COCO's polygons: [[x, y, x, y, ...], ...], holes cut in by slits without width.
+Json polygons_to_json(const Mask& mask, float tolerance);
+
+// Size of a picture: fails with a sentence that names the limit.
+void check_picture_size(int64_t width, int64_t height);
+// Counts what the masks of one picture take in memory; fails with a sentence that names the limit.
+class MaskBudget {
+public:
+    explicit MaskBudget(int64_t most_bytes) : most_(most_bytes), left_(most_bytes) {}
+    void take(int width, int height);
+
+private:
+    int64_t most_, left_;
+};
+
+// Phrases and file names may hold bytes that are not UTF-8: they are replaced rather than refused.
+std::string json_text(const Json& json, int indent = -1);
 
 }  // namespace sam3

@@ -2,9 +2,8 @@
 
 #include "media/codecs.h"
 #include "media/exif.h"
+#include "util/atomic_file.h"
 #include "util/error.h"
-
-#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
@@ -120,13 +119,6 @@ std::vector<uint8_t> read_up_to(std::ifstream& file, const std::string& path, si
     return bytes;
 }
 
-// A name in the same folder, so that the rename stays inside one file system.
-fs::path temporary_name(const fs::path& path) {
-    fs::path temporary = path;
-    temporary += ".part" + std::to_string(::getpid());
-    return temporary;
-}
-
 }  // namespace
 
 void check_image_size(uint64_t width, uint64_t height, const std::string& name, int64_t max_pixels) {
@@ -181,29 +173,7 @@ std::vector<uint8_t> read_file(const std::string& path) {
     return bytes;
 }
 
-void write_file(const std::string& path, std::span<const uint8_t> bytes) {
-    std::error_code error;
-    if (fs::is_directory(path, error)) fail(path, ": expected the name of a file to write, found a folder");
-    const fs::path folder = fs::path(path).parent_path();
-    if (!folder.empty() && !fs::is_directory(folder, error))
-        fail(path, ": the folder ", folder.string(), " does not exist; create it first");
-    const fs::path temporary = temporary_name(path);
-    {
-        std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
-        file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-        file.close();
-        if (!file) {
-            fs::remove(temporary, error);
-            fail(path, ": writing ", bytes.size(), " bytes failed; is the disk full or the folder read-only?");
-        }
-    }
-    fs::rename(temporary, path, error);
-    if (error) {
-        const std::string why = error.message();
-        fs::remove(temporary, error);
-        fail(path, ": the written file cannot be given its name (", why, ")");
-    }
-}
+void write_file(const std::string& path, std::span<const uint8_t> bytes) { write_file_atomically(path, bytes); }
 
 void write_image(const std::string& path, const Image& image, int jpeg_quality) {
     const std::string ending = lower(fs::path(path).extension().string());

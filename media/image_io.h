@@ -35,7 +35,7 @@ void write_image(const std::string& path, const Image& image, int jpeg_quality =
 
 // Fails for folders, for missing and empty files and for files above kMaxFileBytes.
 std::vector<uint8_t> read_file(const std::string& path);
-// Writes to a temporary name beside `path` and renames, so that `path` is either the old file or the whole new one.
+// `path` is either the old file or the whole new one (util/atomic_file.h).
 void write_file(const std::string& path, std::span<const uint8_t> bytes);
 
 }  // namespace sam3

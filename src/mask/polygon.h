@@ -24,6 +24,10 @@ std::vector<Polygon> mask_to_polygons(const Mask& mask, float tolerance = 0.0F);
 // Coordinates may lie outside of the mask but must be finite.
 Mask rasterize(std::span<const Polygon> polygons, int width, int height);
 
+// One ring for all of them, holes included, joined by slits without width, for formats that know nothing else. Under
+// the even-odd rule it covers the same pixels as long as the polygons do not overlap.
+Ring joined_ring(std::span<const Polygon> polygons);
+
 double ring_area(const Ring& ring);  // positive when clockwise on the screen
 
 }  // namespace sam3

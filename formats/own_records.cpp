@@ -1,0 +1,72 @@
+#include "formats/format_rows.h"
+#include "formats/record_files.h"
+#include "media/image_io.h"
+#include "util/atomic_file.h"
+
+#include <algorithm>
+
+// The program's own records: a file each, or a line each.
+namespace sam3 {
+
+namespace {
+
+class JsonLinesWriter : public DatasetWriter {
+public:
+    explicit JsonLinesWriter(const std::string& path) : file_(path) {}
+    void add(const Segmentation& record) override { file_.write(to_json_line(record)); }
+    void finish() override { file_.finish(); }
+
+private:
+    AtomicFile file_;
+};
+
+class JsonLinesReader : public RecordReader {
+public:
+    JsonLinesReader(std::vector<std::string> files, int64_t most_mask_bytes)
+        : files_(std::move(files)), most_mask_bytes_(most_mask_bytes) {}
+
+    bool next(Segmentation& record) override {
+        std::string line;
+        for (;;) {
+            if (!lines_) {
+                if (at_ == files_.size()) return false;
+                lines_.emplace(files_[at_++]);
+            }
+            if (!lines_->next(line)) {
+                lines_.reset();
+            } else if (!line.empty()) {
+                record = from_json({reinterpret_cast<const uint8_t*>(line.data()), line.size()}, lines_->where(),
+                                   most_mask_bytes_);
+                return true;
+            }
+        }
+    }
+
+private:
+    std::vector<std::string> files_;
+    int64_t most_mask_bytes_;
+    size_t at_ = 0;
+    std::optional<LineReader> lines_;
+};
+
+}  // namespace
+
+ItemFiles json_item(const Segmentation& record, const std::string& stem, const Image*, const WriteOptions&) {
+    return {{stem + ".json", bytes_of(to_json(record))}};
+}
+
+std::unique_ptr<RecordReader> json_reader(const std::string& path, const ReadOptions& options) {
+    return file_by_file(files_at(path, ".json"), [most = options.most_mask_bytes](const std::string& file) {
+        return from_json(read_file(file), file, most);
+    });
+}
+
+std::unique_ptr<DatasetWriter> jsonl_writer(const std::string& path, const WriteOptions&) {
+    return std::make_unique<JsonLinesWriter>(path);
+}
+
+std::unique_ptr<RecordReader> jsonl_reader(const std::string& path, const ReadOptions& options) {
+    return std::make_unique<JsonLinesReader>(files_at(path, ".jsonl"), options.most_mask_bytes);
+}
+
+}  // namespace sam3

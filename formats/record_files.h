@@ -1,0 +1,55 @@
+#pragma once
+
+#include "formats/result_formats.h"
+
+#include <fstream>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+// Pieces that the readers and writers of result formats share.
+namespace sam3 {
+
+std::vector<uint8_t> bytes_of(std::string_view text);
+
+// `path` itself, or all files below it that end in `extension`, sorted; a sentence when there is none.
+std::vector<std::string> files_at(const std::string& path, std::string_view extension);
+// "a/b.json" below the folder "a" is "b.json"; of a file its last part.
+std::string name_below(const std::string& path, const std::string& file);
+
+// Lines of a text file; one longer than 1 GiB is refused.
+class LineReader {
+public:
+    explicit LineReader(const std::string& path);
+    bool next(std::string& line);  // without its end
+    std::string where() const;     // "file: line 3"
+
+private:
+    std::string path_;
+    std::ifstream file_;
+    int64_t number_ = 0;
+};
+
+// A reader of formats whose every file is one record.
+using ReadRecord = std::function<Segmentation(const std::string& file)>;
+std::unique_ptr<RecordReader> file_by_file(std::vector<std::string> files, ReadRecord read);
+
+// The place of each label in the order of their first appearance, prompts before instances.
+class LabelNumbers {
+public:
+    void add(const Segmentation& record);
+    int add(const std::string& label);
+    const std::vector<std::string>& labels() const { return labels_; }
+
+private:
+    std::map<std::string, int> places_;
+    std::vector<std::string> labels_;
+};
+
+// Prompts for a record that comes from a format without: one for each label, present where there is an instance.
+void add_missing_prompts(Segmentation& record);
+// The box of a mask, for formats that have none.
+void set_box_from_mask(Segmentation::Instance& instance);
+
+}  // namespace sam3

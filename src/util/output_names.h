@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+// What result files are called. A name is relative, stays inside the folder it is put into and can be read.
+namespace sam3 {
+
+// "../photos/a b.jpg" -> "photos/a b.jpg": no leading slash, no "." or "..", no control characters, backslashes,
+// colons or other characters that some file systems refuse (each becomes "_"); parts of at most 200 bytes. Sub-folders
+// stay. Never empty.
+std::string safe_output_name(std::string_view input);
+
+// The same without the ending of the last part: "photos/a b".
+std::string output_stem(std::string_view input);
+
+// One stem for each input, all different: the folders that all inputs share are left out, other folders stay; where two
+// inputs differ in nothing but what a stem leaves out, they get their ending ("a_jpg", "a_png") or, at last, a number.
+// Depends on the whole list, so every shard must be given the whole list.
+std::vector<std::string> output_stems(std::span<const std::string> inputs);
+
+// A frame of a clip: "street/00012".
+std::string frame_stem(std::string_view clip, int64_t frame);
+
+}  // namespace sam3
