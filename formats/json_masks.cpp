@@ -30,12 +30,21 @@ Rle polygons_from_json(const Json& json, int width, int height) {
 
 void use_json(std::span<const uint8_t> bytes, const std::string& name,
               const std::function<void(const Json&, std::string&)>& use) {
-    const Json json = Json::parse(bytes.begin(), bytes.end(), nullptr, /*allow_exceptions=*/false);
-    if (json.is_discarded()) fail(name, ": expected JSON, found ", describe_content(bytes), " or a damaged file");
+    const Json json = parse_json(bytes, name);
     std::string where;
+    name_json_errors(name, where, [&] { use(json, where); });
+}
+
+Json parse_json(std::span<const uint8_t> bytes, const std::string& name) {
+    Json json = Json::parse(bytes.begin(), bytes.end(), nullptr, /*allow_exceptions=*/false);
+    if (json.is_discarded()) fail(name, ": expected JSON, found ", describe_content(bytes), " or a damaged file");
+    return json;
+}
+
+void name_json_errors(const std::string& name, const std::string& where, const std::function<void()>& use) {
     const auto place = [&] { return where.empty() ? name : name + ": " + where; };
     try {
-        use(json, where);
+        use();
     } catch (const Error& error) {
         fail(place(), ": ", error.what());
     } catch (const Json::exception& error) {
@@ -61,6 +70,12 @@ int count_from_json(const Json& json) {
     if (!(value >= 0 && value <= std::numeric_limits<int>::max()) || value != std::floor(value))
         fail("expected a whole number from 0 on, found ", value);
     return static_cast<int>(value);
+}
+
+float finite_from_json(const Json& json) {
+    const auto value = json.get<float>();
+    if (!std::isfinite(value)) fail("expected a finite number, found ", json.dump());
+    return value;
 }
 
 Rle mask_from_json(const Json& json, int width, int height) {

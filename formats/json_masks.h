@@ -18,11 +18,15 @@ using Json = nlohmann::ordered_json;
 // Whatever is wrong becomes a sentence that begins with the file's name and that.
 void use_json(std::span<const uint8_t> bytes, const std::string& name,
               const std::function<void(const Json& json, std::string& where)>& use);
+// The two halves of it, for readers that keep the document.
+Json parse_json(std::span<const uint8_t> bytes, const std::string& name);
+void name_json_errors(const std::string& name, const std::string& where, const std::function<void()>& use);
 
 // An id that may be written as a number or, as in some published files, as a string of digits.
 int64_t id_from_json(const Json& json);
 // A whole number from 0 to 2^31 - 1, also written as 336.0 or, for 0 and 1, as a truth value.
 int count_from_json(const Json& json);
+float finite_from_json(const Json& json);
 
 // COCO's "segmentation" of a picture of this size: RLE with compressed or plain counts, or a list of polygons.
 Rle mask_from_json(const Json& json, int width, int height);

@@ -2,6 +2,7 @@
 
 #include "formats/json_masks.h"
 #include "formats/tracks.h"
+#include "formats/truth_names.h"
 #include "media/image_io.h"
 #include "util/error.h"
 
@@ -17,41 +18,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Pictures and clips by the last part of their name. nothing: two have the same.
-class MediaByName {
-public:
-    explicit MediaByName(const GroundTruth& truth) : truth_(truth) {
-        for (size_t i = 0; i < truth.media.size(); ++i) {
-            const auto [found, fresh] = places_.emplace(key(truth.media[i].name), i);
-            if (!fresh) found->second.reset();
-        }
-    }
-
-    size_t find(const std::string& name) const {
-        const auto found = places_.find(key(name));
-        if (found == places_.end()) fail(truth_.path, " has no picture or clip called '", key(name), "'");
-        if (!found->second)
-            fail(truth_.path, " has several pictures or clips called '", key(name), "': score COCO results instead");
-        return *found->second;
-    }
-
-private:
-    // Of a clip the name of its folder or file without ending, as `sam3 track` names its list.
-    std::string key(const std::string& name) const {
-        const fs::path path(name);
-        return (truth_.video ? path.stem() : path.filename()).string();
-    }
-
-    const GroundTruth& truth_;
-    std::map<std::string, std::optional<size_t>> places_;
-};
-
 class OwnPredictions {
 public:
-    explicit OwnPredictions(const GroundTruth& truth) : truth_(truth), media_(truth) {
-        for (size_t i = 0; i < truth.prompts.size(); ++i)
-            prompts_[{truth.prompts[i].media, truth.prompts[i].phrase}].push_back(i);
-    }
+    explicit OwnPredictions(const GroundTruth& truth) : truth_(truth), names_(truth) {}
 
     void add(const std::string& path) { truth_.video ? add_lines(path) : add_picture(path); }
 
@@ -70,7 +39,7 @@ private:
 
     void add_picture(const std::string& path) {
         use_json(read_file(path), path, [&](const Json& json, std::string& where) {
-            const size_t media = media_.find(json.at("image").at("file").get<std::string>());
+            const size_t media = names_.media(json.at("image").at("file").get<std::string>());
             begin(media);
             std::set<std::string> asked;
             for (const Json& prompt : json.at("prompts")) asked.insert(prompt.at("label").get<std::string>());
@@ -81,7 +50,7 @@ private:
             for (const Json& item : json.at("detections")) {
                 where = str("detection ", id_from_json(item.at("id")));
                 const Track track = {mask_from_json(item.at("mask"), picture.width, picture.height)};
-                for (const size_t prompt : prompts_[{media, item.at("label").get<std::string>()}])
+                for (const size_t prompt : names_.prompts(media, item.at("label").get<std::string>()))
                     predictions_.push_back({prompt, 0, item.at("score").get<float>(), track});
             }
         });
@@ -90,7 +59,7 @@ private:
     // Which phrases a track list was asked for it does not say: those that found nothing count as asked. Lines of
     // several runs, one for each phrase, may stand in one file.
     void add_lines(const std::string& path) {
-        const size_t media = media_.find(path);
+        const size_t media = names_.media(path);
         begin(media);
         const GroundTruth::Media& clip = truth_.media[media];
         std::map<std::pair<std::string, int>, Prediction> objects;  // by phrase and number
@@ -112,13 +81,12 @@ private:
             }
         }
         for (const auto& [object, prediction] : objects)
-            for (const size_t prompt : prompts_[{media, object.first}])
+            for (const size_t prompt : names_.prompts(media, object.first))
                 predictions_.push_back({prompt, 0, prediction.score, prediction.track});
     }
 
     const GroundTruth& truth_;
-    MediaByName media_;
-    std::map<std::pair<size_t, std::string>, std::vector<size_t>> prompts_;
+    TruthNames names_;
     std::set<size_t> seen_;
     std::vector<Prediction> predictions_;
 };

@@ -1,5 +1,6 @@
 #include "formats/format_rows.h"
 #include "formats/record_files.h"
+#include "formats/tracks.h"
 #include "media/image_io.h"
 #include "util/atomic_file.h"
 
@@ -22,8 +23,8 @@ private:
 
 class JsonLinesReader : public RecordReader {
 public:
-    JsonLinesReader(std::vector<std::string> files, int64_t most_mask_bytes)
-        : files_(std::move(files)), most_mask_bytes_(most_mask_bytes) {}
+    JsonLinesReader(const std::string& path, int64_t most_mask_bytes)
+        : path_(path), files_(files_at(path, ".jsonl")), most_mask_bytes_(most_mask_bytes) {}
 
     bool next(Segmentation& record) override {
         std::string line;
@@ -35,14 +36,22 @@ public:
             if (!lines_->next(line)) {
                 lines_.reset();
             } else if (!line.empty()) {
-                record = from_json({reinterpret_cast<const uint8_t*>(line.data()), line.size()}, lines_->where(),
-                                   most_mask_bytes_);
+                record = record_of(line);
                 return true;
             }
         }
     }
 
 private:
+    // A line of `sam3 segment`, or one of `sam3 track`, whose clip is called as its file.
+    Segmentation record_of(const std::string& line) const {
+        const std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(line.data()), line.size());
+        if (!line.starts_with("{\"frame\"")) return from_json(bytes, lines_->where(), most_mask_bytes_);
+        const std::string name = name_below(path_, files_[at_ - 1]);
+        return to_record(from_json_line(line, lines_->where(), most_mask_bytes_), name.substr(0, name.rfind('.')));
+    }
+
+    std::string path_;
     std::vector<std::string> files_;
     int64_t most_mask_bytes_;
     size_t at_ = 0;
@@ -66,7 +75,7 @@ std::unique_ptr<DatasetWriter> jsonl_writer(const std::string& path, const Write
 }
 
 std::unique_ptr<RecordReader> jsonl_reader(const std::string& path, const ReadOptions& options) {
-    return std::make_unique<JsonLinesReader>(files_at(path, ".jsonl"), options.most_mask_bytes);
+    return std::make_unique<JsonLinesReader>(path, options.most_mask_bytes);
 }
 
 }  // namespace sam3

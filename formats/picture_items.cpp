@@ -20,8 +20,10 @@ std::string numbered(const std::string& stem, const char* what, int number) {
 ItemFiles one_an_object(const Segmentation& record, const std::string& stem, const char* what,
                         const std::function<Image(const Segmentation::Instance&)>& draw) {
     ItemFiles files;
+    const bool by_id = has_distinct_ids(record);  // else by place, so that no file takes the place of another
     for (size_t i = 0; i < record.instances.size(); ++i)
-        files.push_back({numbered(stem, what, instance_id(record, i)), encode_png(draw(record.instances[i]))});
+        files.push_back({numbered(stem, what, by_id ? instance_id(record, i) : static_cast<int>(i)),
+                         encode_png(draw(record.instances[i]))});
     return files;
 }
 

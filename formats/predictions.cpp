@@ -113,38 +113,40 @@ std::vector<Prediction> read_predictions(const std::string& path, Asked asked, G
     return predictions;
 }
 
+std::string to_result(const Prediction& prediction, Asked asked, const GroundTruth& truth) {
+    const bool object = asked == Asked::objects;
+    const auto& prompts = asked == Asked::exemplars ? truth.exemplars : truth.prompts;
+    const GroundTruth::Prompt* prompt = object ? nullptr : &prompts.at(prediction.subject);
+    const GroundTruth::Media& media = truth.media.at(object ? truth.objects[prediction.subject].media : prompt->media);
+    const int64_t category = object ? truth.objects[prediction.subject].category : prompt->category;
+    Json json;
+    json[truth.video ? "video_id" : "image_id"] = !object && truth.pairs ? prompt->id : media.id;
+    json["category_id"] = category < 0 ? 1 : category;
+    if (object) {
+        json["annotation_id"] = truth.objects[prediction.subject].id;
+        json["clicks"] = prediction.clicks;
+    } else if (!truth.pairs) {
+        json["prompt_id"] = prompt->id;
+    }
+    json["score"] = prediction.score;
+    if (truth.video) {
+        json["bboxes"] = json["areas"] = json["segmentations"] = Json::array();
+        for (const Rle& mask : prediction.track) {
+            json["bboxes"].push_back(box_of(mask));
+            json["areas"].push_back(rle_area(mask));
+            json["segmentations"].push_back(mask_to_json(mask));
+        }
+    } else {
+        json["bbox"] = box_of(prediction.track.front());
+        json["segmentation"] = mask_to_json(prediction.track.front());
+    }
+    return json_text(json);
+}
+
 std::string to_results(std::span<const Prediction> predictions, Asked asked, const GroundTruth& truth) {
     std::string text = "[";
-    for (const Prediction& prediction : predictions) {
-        const bool object = asked == Asked::objects;
-        const auto& prompts = asked == Asked::exemplars ? truth.exemplars : truth.prompts;
-        const GroundTruth::Prompt* prompt = object ? nullptr : &prompts.at(prediction.subject);
-        const GroundTruth::Media& media =
-            truth.media.at(object ? truth.objects[prediction.subject].media : prompt->media);
-        const int64_t category = object ? truth.objects[prediction.subject].category : prompt->category;
-        Json json;
-        json[truth.video ? "video_id" : "image_id"] = !object && truth.pairs ? prompt->id : media.id;
-        json["category_id"] = category < 0 ? 1 : category;
-        if (object) {
-            json["annotation_id"] = truth.objects[prediction.subject].id;
-            json["clicks"] = prediction.clicks;
-        } else if (!truth.pairs) {
-            json["prompt_id"] = prompt->id;
-        }
-        json["score"] = prediction.score;
-        if (truth.video) {
-            json["bboxes"] = json["areas"] = json["segmentations"] = Json::array();
-            for (const Rle& mask : prediction.track) {
-                json["bboxes"].push_back(box_of(mask));
-                json["areas"].push_back(rle_area(mask));
-                json["segmentations"].push_back(mask_to_json(mask));
-            }
-        } else {
-            json["bbox"] = box_of(prediction.track.front());
-            json["segmentation"] = mask_to_json(prediction.track.front());
-        }
-        text += (text.size() == 1 ? "\n" : ",\n") + json.dump();
-    }
+    for (const Prediction& prediction : predictions)
+        text += (text.size() == 1 ? "\n" : ",\n") + to_result(prediction, asked, truth);
     return text + "\n]\n";
 }
 

@@ -24,7 +24,9 @@ struct Prediction {
 // an absent concept, as in the reference.
 std::vector<Prediction> read_predictions(const std::string& path, Asked asked, GroundTruth& truth);
 
-// COCO's or YouTube-VIS' results, a line an object: read_predictions gives the same back.
+// One entry of COCO's or YouTube-VIS' results, without a line's end.
+std::string to_result(const Prediction& prediction, Asked asked, const GroundTruth& truth);
+// All of them, a line an object: read_predictions gives the same back.
 std::string to_results(std::span<const Prediction> predictions, Asked asked, const GroundTruth& truth);
 
 }  // namespace sam3

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <sstream>
 
 namespace sam3 {
 
@@ -50,13 +52,17 @@ std::string name_below(const std::string& path, const std::string& file) {
     return fs::path(file).lexically_relative(path).generic_string();
 }
 
-LineReader::LineReader(const std::string& path) : path_(path), file_(path, std::ios::binary) {
-    if (!file_) fail(path, ": the file cannot be opened; check the path and its permissions");
+LineReader::LineReader(const std::string& path)
+    : path_(path), file_(std::make_unique<std::ifstream>(path, std::ios::binary)) {
+    if (!*file_) fail(path, ": the file cannot be opened; check the path and its permissions");
 }
+
+LineReader::LineReader(std::string name, const std::string& text)
+    : path_(std::move(name)), file_(std::make_unique<std::istringstream>(text)) {}
 
 bool LineReader::next(std::string& line) {
     line.clear();
-    std::streambuf* buffer = file_.rdbuf();
+    std::streambuf* buffer = file_->rdbuf();
     constexpr int kEnd = std::char_traits<char>::eof();
     int c = buffer->sbumpc();
     if (c == kEnd) return false;

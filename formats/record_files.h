@@ -2,8 +2,10 @@
 
 #include "formats/result_formats.h"
 
-#include <fstream>
 #include <functional>
+#include <istream>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,12 +24,13 @@ std::string name_below(const std::string& path, const std::string& file);
 class LineReader {
 public:
     explicit LineReader(const std::string& path);
-    bool next(std::string& line);  // without its end
-    std::string where() const;     // "file: line 3"
+    LineReader(std::string name, const std::string& text);  // of a text in memory
+    bool next(std::string& line);                           // without its end
+    std::string where() const;                              // "file: line 3"
 
 private:
     std::string path_;
-    std::ifstream file_;
+    std::unique_ptr<std::istream> file_;
     int64_t number_ = 0;
 };
 

@@ -1,70 +1,10 @@
 #include "formats/result_formats.h"
 
-#include "formats/format_rows.h"
 #include "util/error.h"
 
 #include <algorithm>
 
 namespace sam3 {
-
-const std::vector<FormatInfo>& result_formats() {
-    static const std::vector<FormatInfo> kFormats = {
-        {.name = "json",
-         .what = "One JSON file a picture, with run lengths: the program's own record",
-         .loses = "nothing",
-         .extension = ".json",
-         .place = "",
-         .item = json_item,
-         .reader = json_reader},
-        {.name = "jsonl",
-         .what = "The same records, one a line, in one file",
-         .loses = "nothing",
-         .extension = ".jsonl",
-         .place = "results.jsonl",
-         .dataset = jsonl_writer,
-         .reader = jsonl_reader},
-        {.name = "png",
-         .what = "One black and white PNG an object, 255 inside",
-         .loses = "labels, scores, boxes, prompts",
-         .extension = ".png",
-         .place = "",
-         .item = png_item},
-        {.name = "overlay",
-         .what = "The picture with tinted masks, outlines, labels and scores, as PNG",
-         .loses = "everything but the look",
-         .extension = ".png",
-         .place = "",
-         .pixels = true,
-         .item = overlay_item},
-        {.name = "overlay-jpg",
-         .what = "The same as JPEG",
-         .loses = "everything but the look",
-         .extension = ".jpg",
-         .place = "",
-         .pixels = true,
-         .item = overlay_jpeg_item},
-        {.name = "cutout",
-         .what = "One PNG an object with a transparent background, cut to its box",
-         .loses = "labels, scores, prompts, the place in the picture",
-         .extension = ".png",
-         .place = "",
-         .pixels = true,
-         .item = cutout_item},
-        {.name = "matte",
-         .what = "One grey PNG an object: its mask with a soft edge, made from the mask alone",
-         .loses = "labels, scores, boxes, prompts, the sharp outline",
-         .extension = ".png",
-         .place = "",
-         .item = matte_item},
-        {.name = "csv",
-         .what = "A table with a line an object: file, label, score, box, area",
-         .loses = "masks",
-         .extension = ".csv",
-         .place = "summary.csv",
-         .dataset = csv_writer},
-    };
-    return kFormats;
-}
 
 const FormatInfo& result_format(std::string_view name) {
     std::string names;

@@ -51,6 +51,7 @@ Segmentation from_json(std::span<const uint8_t> bytes, const std::string& name,
 
 // What an instance is called by: its id, or its place in the list.
 int instance_id(const Segmentation& segmentation, size_t place);
+bool has_distinct_ids(const Segmentation& segmentation);
 
 // A mask as a grey picture: 255 inside.
 Image to_grey(const Mask& mask);

@@ -3,6 +3,7 @@
 #include "util/error.h"
 
 #include <algorithm>
+#include <set>
 
 namespace sam3 {
 
@@ -79,7 +80,7 @@ private:
     }
 
     void add_prompt(const Json& item) {
-        Segmentation::Prompt prompt{item.at("label").get<std::string>(), item.at("presence").get<float>(), {}};
+        Segmentation::Prompt prompt{item.at("label").get<std::string>(), finite_from_json(item.at("presence")), {}};
         if (item.contains("semantic")) prompt.semantic = read_mask(item["semantic"]);
         out_.prompts.push_back(std::move(prompt));
     }
@@ -91,16 +92,16 @@ private:
         instance.prompt = count_from_json(item.at("prompt"));
         if (static_cast<size_t>(instance.prompt) >= std::max<size_t>(out_.prompts.size(), 1))
             fail("names prompt ", instance.prompt, ", but there are ", out_.prompts.size());
-        instance.score = item.at("score").get<float>();
+        instance.score = finite_from_json(item.at("score"));
         const Json& box = item.at("box");
         if (!box.is_array() || box.size() != 4) fail("expected a box of four numbers");
-        instance.x0 = box[0].get<float>();
-        instance.y0 = box[1].get<float>();
-        instance.x1 = box[2].get<float>();
-        instance.y1 = box[3].get<float>();
+        instance.x0 = finite_from_json(box[0]);
+        instance.y0 = finite_from_json(box[1]);
+        instance.x1 = finite_from_json(box[2]);
+        instance.y1 = finite_from_json(box[3]);
         instance.mask = read_mask(item.at("mask"));
         for (const Json& candidate : item.value("candidates", Json::array()))
-            instance.candidates.push_back({candidate.at("quality").get<float>(), read_mask(candidate.at("mask"))});
+            instance.candidates.push_back({finite_from_json(candidate.at("quality")), read_mask(candidate.at("mask"))});
         out_.instances.push_back(std::move(instance));
     }
 
@@ -130,6 +131,13 @@ Segmentation from_json(std::span<const uint8_t> bytes, const std::string& name, 
 int instance_id(const Segmentation& segmentation, size_t place) {
     const int id = segmentation.instances.at(place).id;
     return id >= 0 ? id : static_cast<int>(place);
+}
+
+bool has_distinct_ids(const Segmentation& segmentation) {
+    std::set<int> ids;
+    for (size_t i = 0; i < segmentation.instances.size(); ++i)
+        if (!ids.insert(instance_id(segmentation, i)).second) return false;
+    return true;
 }
 
 }  // namespace sam3

@@ -27,13 +27,17 @@ struct TrackedObjects {
 // COCO RLE). Loses nothing.
 std::string to_json_line(const TrackedObjects& tracked);
 // The reverse; fails with a sentence that begins with `where`.
-TrackedObjects from_json_line(std::string_view line, const std::string& where);
+TrackedObjects from_json_line(std::string_view line, const std::string& where,
+                              int64_t most_mask_bytes = int64_t{4} << 30);
 
-// For draw_overlay: colours follow the ids.
+// The record of the frame, which every format takes (formats/result_formats.h), and back.
+Segmentation to_record(const TrackedObjects& tracked, const std::string& clip);
+TrackedObjects from_record(const Segmentation& record);
+// For draw_overlay: labels have their ids, and colours follow them.
 Segmentation to_segmentation(const TrackedObjects& tracked);
 
-// A PNG file with a palette: 0 is background, an object's id + 1 its pixels. Loses labels, scores and overlaps (the
-// object with the higher id is on top); ids above 254 make it a 16-bit grey file.
+// A PNG file with the palette of DAVIS: 0 is background, an object's id + 1 its pixels. Loses labels, scores and
+// overlaps (the object with the higher id is on top); ids above 254 make it a 16-bit grey file.
 std::vector<uint8_t> to_label_map(const TrackedObjects& tracked);
 
 }  // namespace sam3

@@ -20,6 +20,14 @@ inline constexpr size_t kMaxFileBytes = size_t{1} << 30;
 Image read_image(const std::string& path);
 Image decode_image(std::span<const uint8_t> bytes, const std::string& name, int64_t max_pixels = kMaxImagePixels);
 
+// A label map: the indices of a PNG file with a palette, or the values of a grey one of 8 or 16 bits. Other files are
+// refused.
+struct LabelMap {
+    int width = 0, height = 0;
+    std::vector<uint16_t> labels;  // rows from the top
+};
+LabelMap decode_png_labels(std::span<const uint8_t> bytes, const std::string& name);
+
 // What the first bytes look like, in words: "a JPEG image", "an HTML page", "an MP4 video".
 std::string describe_content(std::span<const uint8_t> bytes);
 

@@ -30,6 +30,15 @@ struct Context {
          bytes, " bytes); the file is ", early ? "truncated, copy it again" : "damaged");
 }
 
+spng_ihdr read_header(spng_ctx* context, std::span<const uint8_t> bytes, const std::string& name, int64_t max_pixels) {
+    spng_set_chunk_limits(context, kMaxChunkBytes, kMaxChunkBytes);
+    spng_ihdr header{};
+    if (const int code = spng_set_png_buffer(context, bytes.data(), bytes.size())) damaged(name, code, bytes.size());
+    if (const int code = spng_get_ihdr(context, &header)) damaged(name, code, bytes.size());
+    check_image_size(header.width, header.height, name, max_pixels);
+    return header;
+}
+
 int orientation_of(spng_ctx* context) {
     spng_exif exif{};
     if (spng_get_exif(context, &exif) != 0) return 1;
@@ -78,12 +87,7 @@ std::vector<uint8_t> encode(const PngSource& source) {
 
 Decoded decode_png(std::span<const uint8_t> bytes, const std::string& name, int64_t max_pixels) {
     Context png(0);
-    spng_set_chunk_limits(png.context, kMaxChunkBytes, kMaxChunkBytes);
-    if (const int code = spng_set_png_buffer(png.context, bytes.data(), bytes.size()))
-        damaged(name, code, bytes.size());
-    spng_ihdr header{};
-    if (const int code = spng_get_ihdr(png.context, &header)) damaged(name, code, bytes.size());
-    check_image_size(header.width, header.height, name, max_pixels);
+    const spng_ihdr header = read_header(png.context, bytes, name, max_pixels);
     Decoded out;
     out.image = Image(static_cast<int>(header.width), static_cast<int>(header.height), 3);
     if (const int code =
@@ -92,6 +96,37 @@ Decoded decode_png(std::span<const uint8_t> bytes, const std::string& name, int6
     spng_decode_chunks(png.context);  // EXIF may follow the pixels; damage there does not matter
     out.orientation = orientation_of(png.context);
     return out;
+}
+
+LabelMap decode_png_labels(std::span<const uint8_t> bytes, const std::string& name) {
+    if (describe_content(bytes) != "a PNG image")
+        fail(name, ": expected a PNG label map, found ", describe_content(bytes));
+    Context png(0);
+    const spng_ihdr header = read_header(png.context, bytes, name, kMaxImagePixels);
+    if (header.color_type != SPNG_COLOR_TYPE_INDEXED && header.color_type != SPNG_COLOR_TYPE_GRAYSCALE)
+        fail(name, ": expected a label map, a PNG file with a palette or in grey, found a picture in colour");
+    LabelMap map{static_cast<int>(header.width), static_cast<int>(header.height), {}};
+    std::vector<uint8_t> raw;
+    size_t size = 0;
+    spng_decoded_image_size(png.context, SPNG_FMT_RAW, &size);
+    raw.resize(size);
+    if (const int code = spng_decode_image(png.context, raw.data(), size, SPNG_FMT_RAW, 0))
+        damaged(name, code, bytes.size());
+    const size_t row_bytes = size / header.height;
+    const unsigned depth = header.bit_depth;
+    map.labels.reserve(size_t{header.width} * header.height);
+    for (uint32_t y = 0; y < header.height; ++y) {
+        const uint8_t* row = raw.data() + y * row_bytes;
+        for (uint32_t x = 0; x < header.width; ++x) {
+            if (depth == 16) {  // big-endian, as in the file
+                map.labels.push_back(static_cast<uint16_t>(row[2 * x] << 8 | row[2 * x + 1]));
+            } else {
+                const unsigned shift = 8 - depth - x * depth % 8;
+                map.labels.push_back(static_cast<uint16_t>(row[x * depth / 8] >> shift & ((1U << depth) - 1)));
+            }
+        }
+    }
+    return map;
 }
 
 std::vector<uint8_t> encode_png(const Image& image) {

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace sam3 {
+
+// RFC 4648; line breaks are skipped. Fails with a sentence for any other character.
+std::vector<uint8_t> base64_decode(std::string_view text);
+
+}  // namespace sam3
