@@ -31,8 +31,7 @@ const std::vector<FormatInfo>& result_formats() {
         {.name = "coco",
          .what = "COCO's data set: images, annotations with run lengths (or polygons), categories; of clips with the "
                  "keys of CocoVID",
-         .loses = "prompts that found nothing on a picture, presence, candidates; with --polygons also which pieces "
-                  "are holes",
+         .loses = "prompts that found nothing on a picture, presence, candidates",
          .extension = ".json",
          .place = "coco.json",
          .dataset = coco_writer,

@@ -8,6 +8,12 @@
 
 namespace sam3 {
 
+namespace {
+
+constexpr float kLetterSize = 12;  // pixels, on a picture of 480 x 480
+
+}  // namespace
+
 Image to_grey(const Mask& mask) {
     Image image(mask.width, mask.height, 1);
     for (size_t i = 0; i < mask.data.size(); ++i) image.pixels[i] = mask.data[i] != 0 ? 255 : 0;
@@ -32,9 +38,9 @@ Image draw_overlay(const Image& image, const Segmentation& segmentation) {
         draw_box(out, instance.x0, instance.y0, instance.x1, instance.y1, color(i), unit);
         char score[16];
         std::snprintf(score, sizeof score, " %.2f", static_cast<double>(instance.score));
-        const float scale = std::max(1.0F, unit);
-        draw_label(out, instance.x0, instance.y0 - text_height(scale) - 4.0F * scale, instance.label + score, color(i),
-                   scale);
+        const float size = kLetterSize * unit;
+        draw_label(out, instance.x0 - unit / 2, instance.y0 - label_height(size), instance.label + score, color(i),
+                   size);
     }
     return out;
 }

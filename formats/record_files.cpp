@@ -3,6 +3,7 @@
 #include "mask/geometry.h"
 #include "media/image_io.h"
 #include "util/error.h"
+#include "util/output_names.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -76,6 +77,10 @@ bool LineReader::next(std::string& line) {
 }
 
 std::string LineReader::where() const { return str(path_, ": line ", number_); }
+
+std::string record_stem(const Segmentation& record) {
+    return record.frame >= 0 ? frame_stem(record.clip, record.frame) : output_stem(record.file);
+}
 
 std::unique_ptr<RecordReader> file_by_file(std::vector<std::string> files, ReadRecord read) {
     return std::make_unique<FileByFile>(std::move(files), std::move(read));

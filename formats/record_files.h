@@ -34,6 +34,9 @@ private:
     int64_t number_ = 0;
 };
 
+// What the files of a record are called by, without an ending: "street/00012" of a frame, else the picture's own name.
+std::string record_stem(const Segmentation& record);
+
 // A reader of formats whose every file is one record.
 using ReadRecord = std::function<Segmentation(const std::string& file)>;
 std::unique_ptr<RecordReader> file_by_file(std::vector<std::string> files, ReadRecord read);

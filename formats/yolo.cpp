@@ -48,8 +48,7 @@ public:
     }
 
     void add(const Segmentation& record) override {
-        const std::string stem =
-            record.file.empty() && record.frame >= 0 ? frame_stem(record.clip, record.frame) : output_stem(record.file);
+        const std::string stem = record_stem(record);
         if (!stems_.insert(stem).second)
             fail("two pictures are called '", stem, "' but for their ending, and YOLO's label files have none: '",
                  record.file, "' is the second");

@@ -14,6 +14,7 @@ using Action = std::function<void()>;
 
 void add_bench(CLI::App& program, Action& chosen);
 void add_convert(CLI::App& program, Action& chosen);
+void add_convert_format(CLI::App& program, Action& chosen);
 void add_doctor(CLI::App& program, Action& chosen);
 void add_eval(CLI::App& program, Action& chosen);
 void add_everything(CLI::App& program, Action& chosen);

@@ -2,6 +2,7 @@
 
 #include "image/font.h"
 #include "util/error.h"
+#include "util/utf8.h"
 
 #include <algorithm>
 #include <array>
@@ -82,32 +83,9 @@ struct Stamp {
     }
 };
 
-// The glyph as a continuous field: bilinear between the centres of its dots, 0 outside.
-float glyph_field(const uint8_t* rows, float u, float v) {
-    const float fx = std::floor(u - 0.5F);
-    const float fy = std::floor(v - 0.5F);
-    const int x = static_cast<int>(fx);
-    const int y = static_cast<int>(fy);
-    const auto dot = [rows](int column, int row) {
-        if (column < 0 || column >= kGlyphWidth || row < 0 || row >= kGlyphHeight) return 0.0F;
-        return (rows[row] >> (kGlyphWidth - 1 - column) & 1) != 0 ? 1.0F : 0.0F;
-    };
-    const float a = u - 0.5F - fx;
-    const float b = v - 0.5F - fy;
-    return (dot(x, y) * (1 - a) + dot(x + 1, y) * a) * (1 - b) + (dot(x, y + 1) * (1 - a) + dot(x + 1, y + 1) * a) * b;
-}
+constexpr float kSmallestText = 1, kLargestText = 1000;  // pixels
 
-// The field is cut at one half, which rounds corners and joins diagonals; the cut is about one pixel soft.
-void draw_glyph(Image& image, float x, float y, const uint8_t* rows, Color color, float scale) {
-    const Span xs = pixel_span(x - scale, x + (kGlyphWidth + 1) * scale, image.width);
-    const Span ys = pixel_span(y - scale, y + (kGlyphHeight + 1) * scale, image.height);
-    for (int py = ys.begin; py < ys.end; ++py)
-        for (int px = xs.begin; px < xs.end; ++px) {
-            const float u = (static_cast<float>(px) + 0.5F - x) / scale;
-            const float v = (static_cast<float>(py) + 0.5F - y) / scale;
-            mix(image.at(px, py), color, to_weight((glyph_field(rows, u, v) - 0.5F) * scale + 0.6F));
-        }
-}
+bool is_text_size(float size) { return size >= kSmallestText && size <= kLargestText; }
 
 Color from_hsv(float hue, float saturation, float value) {
     const auto channel = [=](float offset) {
@@ -189,36 +167,52 @@ void draw_disc(Image& image, float x, float y, float radius, Color color) {
         }
 }
 
-void draw_text(Image& image, float x, float y, std::string_view text, Color color, float scale) {
+void draw_text(Image& image, float x, float y, std::string_view text, Color color, float size) {
     check_canvas(image);
-    if (!(scale > 0.0F) || !std::isfinite(scale)) return;
-    for (const char character : text) {
-        if (character != ' ') draw_glyph(image, x, y, glyph_rows(character), color, scale);
-        x += kGlyphAdvance * scale;
+    constexpr float kFarthest = 1e6F;  // positions beyond are outside of every image
+    if (!is_text_size(size) || !(std::abs(x) < kFarthest) || !(std::abs(y) < kFarthest)) return;
+    const int top = static_cast<int>(std::lround(y));
+    for (const char32_t character : unicode::from_utf8(text)) {
+        if (x > static_cast<float>(image.width)) return;
+        const GlyphCoverage glyph = glyph_coverage(character, x, size);
+        const int left = static_cast<int>(std::floor(x)) + glyph.left;
+        for (int row = 0; row < glyph.height; ++row)
+            for (int column = 0; column < glyph.width; ++column) {
+                const int px = left + column, py = top + glyph.top + row;
+                if (px < 0 || py < 0 || px >= image.width || py >= image.height) continue;
+                const size_t at =
+                    static_cast<size_t>(row) * static_cast<size_t>(glyph.width) + static_cast<size_t>(column);
+                mix(image.at(px, py), color, to_weight(glyph.coverage[at]));
+            }
+        x += glyph_advance(character, size);
     }
 }
 
-float text_width(std::string_view text, float scale) {
-    return text.empty() ? 0.0F : (static_cast<float>(text.size()) * kGlyphAdvance - 1.0F) * scale;
+float text_width(std::string_view text, float size) {
+    float width = 0;
+    for (const char32_t character : unicode::from_utf8(text)) width += glyph_advance(character, size);
+    return width;
 }
 
-float text_height(float scale) { return kGlyphHeight * scale; }
+float text_height(float size) { return font_height(size); }
 
-void draw_label(Image& image, float x, float y, std::string_view text, Color color, float scale) {
+void draw_label(Image& image, float x, float y, std::string_view text, Color color, float size) {
     check_canvas(image);
-    if (text.empty() || !(scale > 0.0F) || !std::isfinite(scale)) return;
-    const float margin = 1.5F * scale;
-    const float width = text_width(text, scale) + 2 * margin;
-    const float height = text_height(scale) + 1.5F * margin;
-    const auto inside = [](float at, float length, int size) {
-        return std::floor(std::max(0.0F, std::min(at, static_cast<float>(size) - length)));
+    if (text.empty() || !is_text_size(size)) return;
+    const float margin = 0.3F * size;
+    const float width = std::ceil(text_width(text, size) + 2 * margin);
+    const float height = std::ceil(label_height(size));
+    const auto inside = [](float at, float length, int limit) {
+        return std::floor(std::max(0.0F, std::min(at, static_cast<float>(limit) - length)));
     };
     const float left = inside(x, width, image.width);
     const float top = inside(y, height, image.height);
     fill_rectangle(image, left, top, left + width, top + height, color, 0.9F);
     const int brightness = (color.r * 299 + color.g * 587 + color.b * 114) / 1000;
     const Color ink = brightness > 140 ? Color{0, 0, 0} : Color{255, 255, 255};
-    draw_text(image, left + margin, top + margin, text, ink, scale);
+    draw_text(image, left + margin, top + (height - text_height(size)) / 2, text, ink, size);
 }
+
+float label_height(float size) { return 1.3F * size; }
 
 }  // namespace sam3

@@ -27,12 +27,13 @@ void draw_box(Image& image, float x0, float y0, float x1, float y1, Color color,
 // A filled disc, smooth at the edge: clicks and key points.
 void draw_disc(Image& image, float x, float y, float radius, Color color);
 
-// Text with its top left corner at (x, y); `scale` is the size of one dot of the 5 x 9 font.
-void draw_text(Image& image, float x, float y, std::string_view text, Color color, float scale = 2.0F);
-float text_width(std::string_view text, float scale = 2.0F);
-float text_height(float scale = 2.0F);
+// UTF-8 text in DejaVu Sans with the top left corner of its line at (x, y); `size` is the height of the em in pixels.
+void draw_text(Image& image, float x, float y, std::string_view text, Color color, float size = 14.0F);
+float text_width(std::string_view text, float size = 14.0F);
+float text_height(float size = 14.0F);
 
 // Text on a filled plate in `color`, black or white whichever is readable, moved so that it lies inside the image.
-void draw_label(Image& image, float x, float y, std::string_view text, Color color, float scale = 2.0F);
+void draw_label(Image& image, float x, float y, std::string_view text, Color color, float size = 14.0F);
+float label_height(float size = 14.0F);  // of the plate
 
 }  // namespace sam3

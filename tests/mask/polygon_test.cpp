@@ -81,5 +81,15 @@ TEST(Polygon, RefusesWhatIsNotANumberAndIgnoresLines) {
     EXPECT_THROW(rasterize({}, -1, 3), Error);
 }
 
+// Formats without holes and parts get one ring with slits, which must not cost a pixel.
+TEST(Polygon, OneRingCoversTheSamePixels) {
+    for (const Mask& mask : test::many_masks()) {
+        const std::vector<Polygon> polygons = mask_to_polygons(mask);
+        const Polygon joined{joined_ring(polygons), {}};
+        EXPECT_EQ(rasterize({&joined, 1}, mask.width, mask.height), mask) << mask.width << " x " << mask.height;
+    }
+    EXPECT_TRUE(joined_ring({}).empty());
+}
+
 }  // namespace
 }  // namespace sam3
