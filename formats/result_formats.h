@@ -24,12 +24,12 @@ struct WriteOptions {
     float tolerance = 0;    // of polygons: how many pixels an outline may deviate; 0: exact
     int jpeg_quality = 92;  // of overlays
     float soft_edge = 2;    // of mattes: pixels on both sides of the outline
-    std::string truth;      // COCO or SA-Co ground truth whose ids the results must name; empty: ids of their own
+    std::string truth{};    // COCO or SA-Co ground truth whose ids the results must name; empty: ids of their own
 };
 
 struct ReadOptions {
-    std::string images;  // folder of the pictures, for formats that do not say how large they are
-    std::string truth;   // the same for formats that name pictures and labels by number only
+    std::string images{};  // folder of the pictures, for formats that do not say how large they are
+    std::string truth{};   // the same for formats that name pictures and labels by number only
     int64_t most_mask_bytes = int64_t{4} << 30;  // all masks of one picture together
 };
 

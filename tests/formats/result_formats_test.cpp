@@ -33,7 +33,7 @@ TEST(ResultFormats, EveryRowIsComplete) {
         EXPECT_FALSE(info.loses.empty());
         EXPECT_EQ(info.extension.front(), '.');
         EXPECT_NE(info.item == nullptr, info.dataset == nullptr) << "files a picture, or one result for all";
-        if (!info.per_item()) EXPECT_TRUE(places.insert(info.place).second) << "two formats would be one file";
+        EXPECT_TRUE(info.per_item() || places.insert(info.place).second) << "two formats would be one file";
         EXPECT_EQ(&result_format(info.name), &info);
     }
     EXPECT_NE(sentence_from([] { result_format("cocoa"); }).find("known are json, jsonl"), std::string::npos);
