@@ -28,8 +28,10 @@ public:
     void add(const Segmentation& record) override {
         labels_.add(record);
         const size_t image = images_.size() + 1;
-        Json item = {
-            {"id", image}, {"file_name", file_name_of(record)}, {"width", record.width}, {"height", record.height}};
+        Json item = {{"id", image},
+                     {"file_name", name_in_folder(file_name_of(record), options_.folder)},
+                     {"width", record.width},
+                     {"height", record.height}};
         if (record.frame >= 0) {
             item["video_id"] = clips_.add(record.clip) + 1;
             item["frame_id"] = record.frame;

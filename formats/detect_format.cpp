@@ -47,14 +47,19 @@ std::string_view file_format(const std::string& path) {
     return std::count(line.begin(), line.end(), ' ') == 5 && line.find('.') == std::string::npos ? "mots" : "yolo";
 }
 
-// The first file that is of any format tells for all.
+// Files of several formats may lie in one folder: the first that has a record of its own tells.
 std::string_view folder_format(const std::string& path) {
     if (fs::is_regular_file(fs::path(path) / "data.yaml")) return "yolo";
-    for (const char* ending : {".jsonl", ".json", ".txt", ".png"}) {
+    for (const char* ending : {".json", ".jsonl", ".txt", ".png"}) {
         std::vector<std::string> files;
         for (const fs::directory_entry& entry : fs::recursive_directory_iterator(path))
             if (entry.path().extension() == ending && entry.is_regular_file()) files.push_back(entry.path().string());
-        if (!files.empty()) return file_format(*std::min_element(files.begin(), files.end()));
+        std::sort(files.begin(), files.end());
+        for (const std::string& file : files) {
+            const std::string_view name = file_format(file);
+            const bool single = name == "coco" || name == "coco-results" || name == "ytvis" || name == "veval";
+            if (!name.empty() && !single) return name;
+        }
     }
     return "";
 }

@@ -151,9 +151,11 @@ ItemFiles labelme_item(const Segmentation& record, const std::string& stem, cons
 }
 
 std::unique_ptr<RecordReader> labelme_reader(const std::string& path, const ReadOptions& options) {
-    return file_by_file(files_at(path, ".json"), [=](const std::string& file) {
+    return file_by_file(files_at(path, ".json"), [=](const std::string& file) -> std::optional<Segmentation> {
+        const std::vector<uint8_t> bytes = read_file(file);
+        if (is_other_json(path, bytes, "shapes")) return std::nullopt;
         Segmentation record;
-        use_json(read_file(file), file, [&](const Json& json, std::string& where) {
+        use_json(bytes, file, [&](const Json& json, std::string& where) {
             const auto folder = std::filesystem::path(name_below(path, file)).parent_path().generic_string();
             record = LabelmeFile(where, options).read(json, folder);
         });

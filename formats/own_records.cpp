@@ -4,7 +4,7 @@
 #include "media/image_io.h"
 #include "util/atomic_file.h"
 
-#include <algorithm>
+#include <optional>
 
 // The program's own records: a file each, or a line each.
 namespace sam3 {
@@ -65,8 +65,10 @@ ItemFiles json_item(const Segmentation& record, const std::string& stem, const I
 }
 
 std::unique_ptr<RecordReader> json_reader(const std::string& path, const ReadOptions& options) {
-    return file_by_file(files_at(path, ".json"), [most = options.most_mask_bytes](const std::string& file) {
-        return from_json(read_file(file), file, most);
+    return file_by_file(files_at(path, ".json"), [=](const std::string& file) -> std::optional<Segmentation> {
+        const std::vector<uint8_t> bytes = read_file(file);
+        if (is_other_json(path, bytes, "detections")) return std::nullopt;
+        return from_json(bytes, file, options.most_mask_bytes);
     });
 }
 

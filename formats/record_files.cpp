@@ -20,9 +20,12 @@ class FileByFile : public RecordReader {
 public:
     FileByFile(std::vector<std::string> files, ReadRecord read) : files_(std::move(files)), read_(std::move(read)) {}
     bool next(Segmentation& record) override {
-        if (at_ == files_.size()) return false;
-        record = read_(files_[at_++]);
-        return true;
+        while (at_ < files_.size())
+            if (std::optional<Segmentation> read = read_(files_[at_++])) {
+                record = std::move(*read);
+                return true;
+            }
+        return false;
     }
 
 private:
@@ -53,6 +56,13 @@ std::string name_below(const std::string& path, const std::string& file) {
     return fs::path(file).lexically_relative(path).generic_string();
 }
 
+bool is_other_json(const std::string& path, std::span<const uint8_t> bytes, std::string_view key) {
+    std::error_code error;
+    if (!fs::is_directory(path, error)) return false;
+    const std::string quoted = "\"" + std::string(key) + "\"";
+    return std::search(bytes.begin(), bytes.end(), quoted.begin(), quoted.end()) == bytes.end();
+}
+
 LineReader::LineReader(const std::string& path)
     : path_(path), file_(std::make_unique<std::ifstream>(path, std::ios::binary)) {
     if (!*file_) fail(path, ": the file cannot be opened; check the path and its permissions");
@@ -78,8 +88,8 @@ bool LineReader::next(std::string& line) {
 
 std::string LineReader::where() const { return str(path_, ": line ", number_); }
 
-std::string record_stem(const Segmentation& record) {
-    return record.frame >= 0 ? frame_stem(record.clip, record.frame) : output_stem(record.file);
+std::string record_stem(const Segmentation& record, const std::string& folder) {
+    return record.frame >= 0 ? frame_stem(record.clip, record.frame) : output_stem(name_in_folder(record.file, folder));
 }
 
 std::unique_ptr<RecordReader> file_by_file(std::vector<std::string> files, ReadRecord read) {

@@ -7,7 +7,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 // Pieces that the readers and writers of result formats share.
@@ -19,6 +21,10 @@ std::vector<uint8_t> bytes_of(std::string_view text);
 std::vector<std::string> files_at(const std::string& path, std::string_view extension);
 // "a/b.json" below the folder "a" is "b.json"; of a file its last part.
 std::string name_below(const std::string& path, const std::string& file);
+
+// Whether `path` is a folder and `bytes` are JSON of another kind, without `key`: results of several formats may lie in
+// one folder.
+bool is_other_json(const std::string& path, std::span<const uint8_t> bytes, std::string_view key);
 
 // Lines of a text file; one longer than 1 GiB is refused.
 class LineReader {
@@ -34,11 +40,12 @@ private:
     int64_t number_ = 0;
 };
 
-// What the files of a record are called by, without an ending: "street/00012" of a frame, else the picture's own name.
-std::string record_stem(const Segmentation& record);
+// What the files of a record are called by, without an ending: "street/00012" of a frame, else the picture's own name,
+// relative to `folder` where it lies there.
+std::string record_stem(const Segmentation& record, const std::string& folder = "");
 
-// A reader of formats whose every file is one record.
-using ReadRecord = std::function<Segmentation(const std::string& file)>;
+// A reader of formats whose every file is one record; nothing: a file of another kind, which is passed over.
+using ReadRecord = std::function<std::optional<Segmentation>(const std::string& file)>;
 std::unique_ptr<RecordReader> file_by_file(std::vector<std::string> files, ReadRecord read);
 
 // The place of each label in the order of their first appearance, prompts before instances.

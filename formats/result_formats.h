@@ -24,6 +24,7 @@ struct WriteOptions {
     float tolerance = 0;    // of polygons: how many pixels an outline may deviate; 0: exact
     int jpeg_quality = 92;  // of overlays
     float soft_edge = 2;    // of mattes: pixels on both sides of the outline
+    std::string folder{};   // with its slash: pictures in it are called relative to it, in COCO and YOLO
     std::string truth{};    // COCO or SA-Co ground truth whose ids the results must name; empty: ids of their own
 };
 

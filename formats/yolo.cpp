@@ -48,7 +48,7 @@ public:
     }
 
     void add(const Segmentation& record) override {
-        const std::string stem = record_stem(record);
+        const std::string stem = record_stem(record, options_.folder);
         if (!stems_.insert(stem).second)
             fail("two pictures are called '", stem, "' but for their ending, and YOLO's label files have none: '",
                  record.file, "' is the second");

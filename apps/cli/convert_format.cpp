@@ -75,9 +75,10 @@ public:
 
 private:
     std::string stem_of(const Segmentation& record) {
-        std::string stem = record_stem(record);
+        std::string stem = record_stem(record, options_.write.folder);
         if (stems_.insert(stem).second) return stem;
-        stem = safe_output_name(record.file);  // "a.jpg" and "a.png": the second keeps its ending
+        stem = safe_output_name(
+            name_in_folder(record.file, options_.write.folder));  // "a.jpg" and "a.png": the second keeps its ending
         if (!stems_.insert(stem).second) fail("two pictures are called '", record.file, "'");
         return stem;
     }
@@ -131,6 +132,24 @@ void check_output(const Options& options) {
         fail(options.output, ": exists already; give --overwrite to replace what is there");
 }
 
+// Names like /home/me/photos/a.jpg mean nothing in a data set: what all of them share is left out. They must be read
+// once more for it.
+std::string folder_to_leave_out(const FormatInfo& from, const Options& options) {
+    const std::unique_ptr<RecordReader> reader = record_reader(from, options.input, options.read);
+    std::vector<std::string> names;
+    Segmentation record;
+    while (reader->next(record)) {
+        const bool outside = record.file.starts_with('/') || record.file.starts_with("..");
+        if (!outside || record.frame >= 0) return "";
+        names.push_back(record.file);
+    }
+    return shared_folder(names);
+}
+
+std::string counted(size_t count, const char* what) {
+    return pretty_count(count) + " " + what + (count == 1 ? "" : "s");
+}
+
 void print_list() {
     size_t width = 0;
     for (const FormatInfo& info : result_formats()) width = std::max(width, info.name.size());
@@ -141,7 +160,7 @@ void print_list() {
     }
 }
 
-void convert(const Options& options) {
+void convert(Options& options) {
     if (options.list) return print_list();
     if (options.input.empty() || options.output.empty()) throw UsageError("expected IN and OUT, or --list");
     const FormatInfo& to = target_format(options);
@@ -149,6 +168,8 @@ void convert(const Options& options) {
     check_output(options);
     if (const fs::path folder = fs::path(options.output).parent_path(); !folder.empty()) fs::create_directories(folder);
     Status status(options.quiet);
+    status.show("reading " + options.input);
+    options.write.folder = folder_to_leave_out(from, options);
     const std::unique_ptr<RecordReader> reader = record_reader(from, options.input, options.read);
     std::unique_ptr<Target> target;
     if (to.per_item())
@@ -165,8 +186,8 @@ void convert(const Options& options) {
     target->finish();
     status.clear();
     if (options.quiet) return;
-    std::cout << options.output << ": " << pretty_count(pictures) << " pictures, " << pretty_count(objects)
-              << " objects, from " << from.name << " to " << to.name << "\n";
+    std::cout << options.output << ": " << counted(pictures, "picture") << ", " << counted(objects, "object")
+              << ", from " << from.name << " to " << to.name << "\n";
     if (to.loses != "nothing") std::cerr << "sam3: " << to.name << " does not keep: " << to.loses << "\n";
 }
 

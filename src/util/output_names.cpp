@@ -104,6 +104,21 @@ std::vector<std::string> output_stems(std::span<const std::string> inputs) {
     return stems;
 }
 
+std::string shared_folder(std::span<const std::string> inputs) {
+    if (inputs.empty()) return "";
+    std::string folder = inputs[0].substr(0, inputs[0].rfind('/') + 1);  // with its slash
+    for (const std::string& input : inputs)
+        while (!input.starts_with(folder)) {
+            folder.pop_back();
+            folder.resize(folder.rfind('/') + 1);
+        }
+    return folder;
+}
+
+std::string name_in_folder(const std::string& name, const std::string& folder) {
+    return name.starts_with(folder) ? name.substr(folder.size()) : name;
+}
+
 std::string frame_stem(std::string_view clip, int64_t frame) {
     char number[32];
     std::snprintf(number, sizeof number, "%05lld", static_cast<long long>(frame));

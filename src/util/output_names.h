@@ -22,6 +22,12 @@ std::string output_stem(std::string_view input);
 // Depends on the whole list, so every shard must be given the whole list.
 std::vector<std::string> output_stems(std::span<const std::string> inputs);
 
+// The folder that all of them lie in, as far as their names tell: "/data/set/" of "/data/set/a/1.jpg" and
+// "/data/set/2.jpg".
+std::string shared_folder(std::span<const std::string> inputs);
+// The name relative to that folder; as it is when it does not lie there.
+std::string name_in_folder(const std::string& name, const std::string& folder);
+
 // A frame of a clip: "street/00012".
 std::string frame_stem(std::string_view clip, int64_t frame);
 

@@ -62,6 +62,17 @@ test_says_what_is_missing() {
     has stderr "not read from the format csv"
 }
 
+test_folders_outside_are_left_out() {
+    pictures
+    sed 's|"file":"|"file":"/home/me/photos/|' own.jsonl >absolute.jsonl
+    run 0 convert-format absolute.jsonl yolo --to yolo
+    [ -f yolo/labels/a/one.txt ] && [ -f yolo/labels/two.txt ] || fail "expected names relative to the shared folder"
+    run 0 convert-format absolute.jsonl masks --to png
+    [ -f masks/two_mask_0.png ] || fail "expected masks/two_mask_0.png"
+    run 0 convert-format absolute.jsonl again.json --to coco
+    has again.json '"file_name":"a/one.png"'
+}
+
 test_writes_over_nothing() {
     pictures
     cp own.jsonl before

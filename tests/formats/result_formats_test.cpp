@@ -70,6 +70,22 @@ TEST(ResultFormats, WritersRefuseWhatTheyDoNotTake) {
     EXPECT_THROW(record_reader(result_format("csv"), folder.path()), Error);
 }
 
+TEST(ResultFormats, RecordsAreFoundAmongOtherFiles) {
+    const Folder folder;
+    const auto coco = dataset_writer(result_format("coco"), folder / "all.json");
+    coco->add(test::still("one.jpg"));
+    coco->finish();
+    for (const OutputFile& file : item_files(result_format("json"), test::still("one.jpg"), "one", nullptr))
+        write_file(folder / file.name, file.bytes);
+    EXPECT_EQ(detect_format(folder.path()).name, "json");
+    const auto reader = record_reader(result_format("json"), folder.path());
+    Segmentation record;
+    EXPECT_TRUE(reader->next(record));
+    EXPECT_EQ(record.file, "one.jpg");
+    EXPECT_FALSE(reader->next(record));
+    EXPECT_EQ(detect_format(folder / "all.json").name, "coco");
+}
+
 TEST(ResultFormats, ClipsComeOneAfterAnother) {
     const Folder folder;
     std::vector<Segmentation> street = test::clip("street", 2), zoo = test::clip("zoo", 1);

@@ -49,6 +49,17 @@ TEST(OutputNames, NoTwoInputsShareAStem) {
     EXPECT_TRUE(output_stems({}).empty());
 }
 
+TEST(OutputNames, WhatAllShareCanBeLeftOut) {
+    const auto shared = [](std::vector<std::string> names) { return shared_folder(names); };
+    EXPECT_EQ(shared({"/data/set/a/1.jpg", "/data/set/2.jpg"}), "/data/set/");
+    EXPECT_EQ(shared({"/data/set/1.jpg", "/data/settle/1.jpg"}), "/data/");
+    EXPECT_EQ(shared({"/a.jpg", "b.jpg"}), "");
+    EXPECT_EQ(shared({"../x/a.jpg"}), "../x/");
+    EXPECT_EQ(shared({}), "");
+    EXPECT_EQ(name_in_folder("/data/set/a/1.jpg", "/data/set/"), "a/1.jpg");
+    EXPECT_EQ(name_in_folder("other/1.jpg", "/data/set/"), "other/1.jpg");
+}
+
 TEST(Base64, IsDecodedOrRefused) {
     const auto text = [](std::string_view code) {
         const std::vector<uint8_t> bytes = base64_decode(code);
