@@ -17,9 +17,10 @@ namespace {
 constexpr int kDone = 0, kFailed = 1, kWrongUsage = 2;
 
 constexpr void (*kCommands[])(CLI::App&, sam3::cli::Action&) = {
-    sam3::cli::add_segment,        sam3::cli::add_track,    sam3::cli::add_everything, sam3::cli::add_convert,
-    sam3::cli::add_convert_format, sam3::cli::add_quantize, sam3::cli::add_inspect,    sam3::cli::add_eval,
-    sam3::cli::add_bench,          sam3::cli::add_doctor,
+    sam3::cli::add_segment,    sam3::cli::add_track,   sam3::cli::add_everything,     sam3::cli::add_merge,
+    sam3::cli::add_models,     sam3::cli::add_convert, sam3::cli::add_convert_format, sam3::cli::add_quantize,
+    sam3::cli::add_inspect,    sam3::cli::add_eval,    sam3::cli::add_bench,          sam3::cli::add_doctor,
+    sam3::cli::add_completion, sam3::cli::add_help,
 };
 
 int report(int code, const std::string& message) {
