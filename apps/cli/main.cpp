@@ -3,6 +3,9 @@
 #include "values.h"
 #include "weights/edit_distance.h"
 
+#include <poll.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
@@ -34,7 +37,10 @@ int finish_output() {
     errno = 0;
     std::cout.flush();
     if (std::cout || errno == EPIPE) return kDone;
-    return report(kFailed, std::string("could not write the results: ") + std::strerror(errno));
+    pollfd out{STDOUT_FILENO, POLLOUT, 0};  // an earlier write may have failed: does anybody still read?
+    if (poll(&out, 1, 0) > 0 && (out.revents & POLLERR) != 0) return kDone;
+    const std::string why = errno != 0 ? std::strerror(errno) : "is the disk full?";
+    return report(kFailed, "could not write the results: " + why);
 }
 
 int run(const sam3::cli::Action& action) {

@@ -2,6 +2,7 @@
 
 #include "image/resize.h"
 #include "media/image_io.h"
+#include "util/base64.h"
 #include "util/error.h"
 #include "values.h"
 
@@ -60,18 +61,6 @@ Preview detect() {
     if (program == "iTerm.app" || program == "WezTerm" || variable("LC_TERMINAL") == "iTerm2") return Preview::iterm;
     if (term == "foot" || term == "mlterm" || terminal_knows_sixel()) return Preview::sixel;
     return Preview::none;
-}
-
-std::string base64(const std::vector<uint8_t>& bytes) {
-    constexpr char kLetters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    std::string out;
-    for (size_t i = 0; i < bytes.size(); i += 3) {
-        const size_t count = std::min<size_t>(3, bytes.size() - i);
-        uint32_t group = 0;
-        for (size_t j = 0; j < 3; ++j) group = group << 8 | (j < count ? bytes[i + j] : 0U);
-        for (size_t j = 0; j < 4; ++j) out += j <= count ? kLetters[group >> (18 - 6 * j) & 63U] : '=';
-    }
-    return out;
 }
 
 // https://sw.kovidgoyal.net/kitty/graphics-protocol: PNG in pieces of 4096 letters
@@ -177,9 +166,9 @@ void print_preview(const Image& image, Preview preview) {
     } else {
         const std::vector<uint8_t> png = encode_png(small);
         if (preview == Preview::kitty)
-            print_kitty(base64(png));
+            print_kitty(base64_encode(png));
         else
-            std::cout << "\x1b]1337;File=inline=1;size=" << png.size() << ":" << base64(png) << "\a\n";
+            std::cout << "\x1b]1337;File=inline=1;size=" << png.size() << ":" << base64_encode(png) << "\a\n";
     }
     std::cout << std::flush;
 }

@@ -14,7 +14,7 @@ test_the_manual_has_every_command() {
     command -v groff >/dev/null || return 0
     groff -man -Tutf8 -ww stdout >page 2>complaints
     empty complaints
-    has page "EXIT STATUS"
+    [ "$(wc -l <page)" -gt 300 ] || fail "the page is short"
 }
 
 test_help_explains_a_command() {

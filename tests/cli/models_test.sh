@@ -112,11 +112,11 @@ test_pull_refuses_damage_and_tricks() {
     [ ! -e out/shapes.gguf ] && [ ! -e out/shapes.gguf.part ] || fail "a damaged file was left"
     kill "$server"
     serve --damage config.json
-    run 1 models pull test/shapes --endpoint "$endpoint" -o out
+    run 1 models pull test/shapes --endpoint "$endpoint" -o out2
     has stderr "config.json: the file that came is damaged"
     kill "$server"
     serve --evil
-    run 1 models pull test/shapes --endpoint "$endpoint" -o out
+    run 1 models pull test/shapes --endpoint "$endpoint" -o out3
     has stderr "leave its folder"
 }
 
