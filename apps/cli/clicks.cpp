@@ -13,7 +13,11 @@ namespace sam3::cli {
 void ClickOptions::add_to(CLI::App& command) {
     command_ = &command;
     const auto repeated = [&](const char* name, std::vector<std::string>& values, const char* help) {
-        return command.add_option(name, values, help)->expected(1)->take_all()->allow_extra_args(false)->group("Point at objects");
+        return command.add_option(name, values, help)
+            ->expected(1)
+            ->take_all()
+            ->allow_extra_args(false)
+            ->group("Point at objects");
     };
     point_ = repeated("--point", points_, "X,Y on the object; several make it clearer");
     negative_ = repeated("--neg-point", negatives_, "X,Y that does not belong to it");

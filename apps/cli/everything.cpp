@@ -187,7 +187,8 @@ void add_everything(CLI::App& program, Action& chosen) {
             "-f,--format", options->formats,
             "json, png (a file a mask), overlay; separated by commas (default: json with --output, else an overlay "
             "beside the picture)")
-        ->delimiter(',')->allow_extra_args(false);
+        ->delimiter(',')
+        ->allow_extra_args(false);
     command->add_flag("--convert-to-rle", options->convert_to_rle, "The same as --format json");
     command->add_flag("--overwrite", options->overwrite, "Replace results that are there");
     command->add_flag("-q,--quiet", options->quiet, "No table, no progress");

@@ -109,7 +109,11 @@ private:
 
 void ImagePromptOptions::add_to(CLI::App& command) {
     const auto repeated = [&](const char* name, std::vector<std::string>& values, const char* help) {
-        command.add_option(name, values, help)->expected(1)->take_all()->allow_extra_args(false)->group("What to look for");
+        command.add_option(name, values, help)
+            ->expected(1)
+            ->take_all()
+            ->allow_extra_args(false)
+            ->group("What to look for");
     };
     repeated("-t,--text", texts_, "Noun phrase to look for; may be given several times");
     repeated("--exemplar", exemplars_, "X0,Y0,X1,Y1: box around an example of the concept");

@@ -5,6 +5,7 @@
 #include "media/video_reader.h"
 #include "util/error.h"
 #include "util/output_names.h"
+#include "util/utf8.h"
 #include "values.h"
 
 #include <glob.h>
@@ -45,6 +46,7 @@ bool is_own_overlay(const std::string& name, const std::set<std::string>& names)
     if (!name.ends_with(kEnding)) return false;
     const std::string stem = name.substr(0, name.size() - kEnding.size());
     const auto next = names.lower_bound(stem + ".");
+    if (names.count(stem) != 0) return true;  // a.jpg_overlay.png, where a.png has an overlay too
     return next != names.end() && next->starts_with(stem + ".");
 }
 
@@ -126,36 +128,15 @@ private:
     std::vector<Input> inputs_;
 };
 
-// Bytes of the UTF-8 character at the start of `text`; 0 when there is none.
-size_t character_length(std::string_view text) {
-    const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-    const unsigned char first = byte(0);
-    if (first < 0x80) return 1;
-    const size_t length = first >= 0xF0 && first < 0xF5   ? 4
-                          : first >= 0xE0 && first < 0xF0 ? 3
-                          : first >= 0xC2 && first < 0xE0 ? 2
-                                                          : 0;
-    if (length == 0 || text.size() < length) return 0;
-    for (size_t i = 1; i < length; ++i)
-        if ((byte(i) & 0xC0) != 0x80) return 0;
-    const bool overlong = (first == 0xE0 && byte(1) < 0xA0) || (first == 0xF0 && byte(1) < 0x90);
-    const bool outside = (first == 0xED && byte(1) > 0x9F) || (first == 0xF4 && byte(1) > 0x8F);
-    return overlong || outside ? 0 : length;
-}
-
 }  // namespace
 
 std::string utf8_name(const std::string& name) {
+    if (unicode::to_utf8(unicode::from_utf8(name)) == name) return name;
     std::string out;
-    for (size_t i = 0; i < name.size();) {
-        const size_t length = character_length(std::string_view(name).substr(i));
-        if (length > 0) {
-            out += name.substr(i, length);
-            i += length;
-            continue;
-        }
-        std::array<char, 8> buffer{};
-        std::snprintf(buffer.data(), buffer.size(), "\\x%02x", static_cast<unsigned char>(name[i++]));
+    for (const char c : name) {
+        const auto byte = static_cast<unsigned char>(c);
+        std::array<char, 8> buffer{c};
+        if (byte >= 0x80) std::snprintf(buffer.data(), buffer.size(), "\\x%02x", byte);
         out += buffer.data();
     }
     return out;

@@ -32,7 +32,7 @@ void name_results(std::vector<Input>& inputs);
 // Also from a camera: "camera:/dev/video0". Fails with a sentence that names the input.
 Image read_input(const Input& input);
 
-// A name as it can stand in JSON: bytes that are not UTF-8 as \xNN.
+// A name as it can stand in JSON: of one that is not UTF-8, bytes beyond ASCII are written as \xNN.
 std::string utf8_name(const std::string& name);
 
 }  // namespace sam3::cli

@@ -135,7 +135,8 @@ void add_merge(CLI::App& program, Action& chosen) {
     command
         ->add_option("-f,--format", options->formats,
                      "Files about all pictures to write besides those that the shards were asked for")
-        ->delimiter(',')->allow_extra_args(false);
+        ->delimiter(',')
+        ->allow_extra_args(false);
     command->add_flag("--partial", options->partial, "Join what is there, though shards or inputs are missing");
     command->add_flag("--overwrite", options->overwrite, "Replace results that are there");
     command->add_flag("-q,--quiet", options->quiet, "No summary");

@@ -10,12 +10,11 @@ namespace sam3::cli {
 ModelOptions::ModelOptions() : threads(default_threads()) {}
 
 void ModelOptions::add_to(CLI::App& command, bool required) {
-    command
-        .add_option("-m,--model", path,
-                    "Model: a .gguf file, a Hugging Face folder, .safetensors, .pt or .ggml, or a name (`sam3 models "
-                    "list`)")
-        ->envname("SAM3_MODEL")
-        ->required(required);
+    CLI::Option* model = command.add_option(
+        "-m,--model", path,
+        "Model: a .gguf file, a Hugging Face folder, .safetensors, .pt or .ggml, or a name (`sam3 models list`)");
+    // Where a model is one choice of several, a variable must not make it.
+    if (required) model->envname("SAM3_MODEL")->required();
     command
         .add_option("--behaviour", behaviour,
                     "Whose rules to follow where the references differ: official or hf (default: the model's)")

@@ -121,7 +121,7 @@ public:
     using ProgressReport::ProgressReport;
     void end(const RunTotals& totals, const std::vector<std::string>& files) override {
         ProgressReport::end(totals, files);
-        std::cout << totals.done << " images done";
+        std::cout << totals.done << (totals.done == 1 ? " image done" : " images done");
         if (totals.skipped > 0) std::cout << ", " << totals.skipped << " were done before";
         if (totals.failed > 0) std::cout << ", " << totals.failed << " failed";
         std::cout << "; " << totals.objects << " objects\n";

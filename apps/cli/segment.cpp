@@ -31,7 +31,10 @@ void add_inputs(CLI::App& command, SegmentOptions& options) {
 void add_outputs(CLI::App& command, SegmentOptions& options) {
     const auto group = "Results";
     command.add_option("-o,--output", options.output, "Folder for result files; made when missing")->group(group);
-    command.add_option("-f,--format", options.formats, format_list())->delimiter(',')->allow_extra_args(false)->group(group);
+    command.add_option("-f,--format", options.formats, format_list())
+        ->delimiter(',')
+        ->allow_extra_args(false)
+        ->group(group);
     command.add_flag("--polygons", options.write.polygons, "COCO: polygons instead of run lengths")->group(group);
     command
         .add_option("--tolerance", options.write.tolerance, "How many pixels a polygon may deviate from the outline")

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <map>
 
 namespace sam3::cli {
 
@@ -45,6 +46,16 @@ std::vector<Input> part_of(std::vector<Input> inputs, const Shard& shard) {
     return part;
 }
 
+// Stems that are the paths of the pictures themselves; of two that differ in their endings only, with those.
+void put_beside(std::vector<Input>& inputs) {
+    const auto stem_of = [](const Input& input) { return fs::path(input.path).replace_extension().string(); };
+    std::map<std::string, int> times;
+    for (const Input& input : inputs) ++times[stem_of(input)];
+    for (Input& input : inputs)
+        if (!input.image && !is_camera(input.path))
+            input.stem = times[stem_of(input)] == 1 ? stem_of(input) : input.path;
+}
+
 struct RemoveAtEnd {
     explicit RemoveAtEnd(std::string file) : path(std::move(file)) {}
     RemoveAtEnd(const RemoveAtEnd&) = delete;
@@ -67,6 +78,7 @@ SegmentJob::SegmentJob(const SegmentOptions& options) : options_(options), shard
         if (task.empty())
             throw UsageError("there is nothing to look for: give --text, --exemplar, --point, --box or --mask");
     choose_outputs();
+    inputs_ = part_of(std::move(inputs_), shard_);
     if (options.show && (!single_ || outputs_->names().find("overlay") == std::string::npos))
         throw UsageError("--show is for a single picture whose overlay is written: leave --format out, or add overlay");
     look_for_earlier_work();
@@ -91,33 +103,29 @@ void SegmentJob::list(const SegmentOptions& options) {
     name_results(all);
     all_inputs_ = all.size();
     names_fingerprint_ = fingerprint_of(all);
-    inputs_ = part_of(std::move(all), shard_);
+    inputs_ = std::move(all);
     single_ = single_ && !options.resume && options.shard.empty();
 }
 
 void SegmentJob::choose_outputs() {
     std::vector<std::string> formats = options_.formats;
-    const bool none = formats == std::vector<std::string>{"none"};
-    if (options_.output.empty() && !none && !formats.empty()) {
-        const std::string& format = formats.front();
-        if (formats.size() > 1 || (format != "json" && format != "jsonl")) {
-            Outputs("", formats, options_.write);  // a wrong name is the nearer mistake
-            throw UsageError("these formats need --output DIR; without it json or jsonl is printed");
-        }
-        if (format == "json" && inputs_.size() > 1)
-            throw UsageError("--format json prints one picture's result: use jsonl for several, or give --output DIR");
-        printed_ = true;
-    }
-    beside_ = options_.output.empty() && formats.empty() && options_.dump.empty();
+    if (formats == std::vector<std::string>{"none"}) formats.clear();
+    const bool named = !formats.empty();
+    beside_ = options_.output.empty() && options_.formats.empty() && options_.dump.empty();
     if (beside_) formats = {"overlay"};
-    if (!options_.output.empty() && formats.empty()) formats = {"json", "overlay"};
-    if (none || printed_) formats.clear();
+    if (!options_.output.empty() && options_.formats.empty()) formats = {"json", "overlay"};
     outputs_.emplace(options_.output, formats, options_.write);
+    printed_ = named && options_.output.empty();
+    if (printed_) {
+        if (formats.size() > 1 || (formats.front() != "json" && formats.front() != "jsonl"))
+            throw UsageError("these formats need --output DIR; without it json or jsonl is printed");
+        if (formats.front() == "json" && inputs_.size() > 1)
+            throw UsageError("--format json prints one picture's result: use jsonl for several, or give --output DIR");
+        outputs_.emplace("", std::vector<std::string>(), options_.write);
+    }
     outputs_->protect(inputs_);
     if (options_.overwrite) outputs_->set_existing(Outputs::Existing::replace);
-    if (!beside_) return;
-    for (Input& input : inputs_)
-        if (!input.image && !is_camera(input.path)) input.stem = fs::path(input.path).replace_extension().string();
+    if (beside_) put_beside(inputs_);
 }
 
 std::string SegmentJob::journal_path() const {
@@ -132,6 +140,7 @@ JournalHeader SegmentJob::header() const {
                                        {"prompts_file", prompts_fingerprint_},
                                        {"behaviour", options_.model.behaviour},
                                        {"image_size", options_.model.image_size},
+                                       {"device", options_.model.device},
                                        {"precision", options_.model.precision}};
     settings["output"] = outputs_->settings();
     return {settings, model_identity(options_.model.resolved_path()), all_inputs_, names_fingerprint_, shard_};
@@ -151,8 +160,13 @@ void SegmentJob::look_for_earlier_work() {
     }
     if (!options_.resume)
         fail(journal_path(), ": there are results already; --resume goes on, --overwrite starts again");
-    outputs_->set_existing(Outputs::Existing::replace);
     earlier_ = read_journal(journal_path());
+    if (earlier_->whole_bytes == 0) {  // killed before the first line was whole: nothing was done
+        earlier_.reset();
+        todo_ = inputs_;
+        return;
+    }
+    outputs_->set_existing(Outputs::Existing::replace);
     const JournalHeader now = header();
     if (!earlier_->header.same_job(now))
         fail(journal_path(),

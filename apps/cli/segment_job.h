@@ -48,7 +48,7 @@ private:
 
     const SegmentOptions& options_;
     Shard shard_;
-    std::vector<Input> inputs_;  // of this shard
+    std::vector<Input> inputs_;  // of this shard, once the outputs are chosen
     std::vector<Input> todo_;    // those that no earlier run has done
     std::vector<ImageTask> tasks_;
     std::string prompts_fingerprint_;

@@ -378,12 +378,14 @@ void add_track(CLI::App& program, Action& chosen) {
     command->add_option("-o,--output", options->output, "Folder for the result files; made when missing")->required();
     command->add_option("-t,--text", options->texts, "Noun phrase to look for; may be given several times")
         ->expected(1)
-        ->take_all()->allow_extra_args(false);
+        ->take_all()
+        ->allow_extra_args(false);
     prompts->add_to(*command);
     command
         ->add_option("-f,--format", options->formats,
                      "json (always written: a line a frame), png (label maps), overlay (MP4); separated by commas")
-        ->delimiter(',')->allow_extra_args(false);
+        ->delimiter(',')
+        ->allow_extra_args(false);
     command->add_option("--direction", options->direction, "forward, backward or both from the start frame")
         ->check(CLI::IsMember({"forward", "backward", "both"}))
         ->capture_default_str();

@@ -63,6 +63,10 @@ test_a_torn_line_is_done_again() {
     rm out/results.jsonl
     segment 0 in -o out -f jsonl --resume
     same out whole
+    mkdir young
+    head -c 20 out/journal.jsonl >young/journal.jsonl
+    segment 0 in -o young -f jsonl --resume
+    same young whole
     sed -i '2s/^/x/' out/journal.jsonl
     segment 1 in -o out -f jsonl --resume
     has stderr "line 2 is not of a journal"
@@ -89,7 +93,7 @@ test_pictures_that_come_later_are_added() {
     segment 0 in -o out -f jsonl
     cp in/0.png in/1b.png
     segment 0 in -o out -f jsonl --resume
-    has stdout "1 images done, 3 were done before"
+    has stdout "1 image done, 3 were done before"
     segment 0 in -o all -f jsonl
     cmp out/results.jsonl all/results.jsonl || fail "not as if all had been there"
 }
@@ -199,6 +203,9 @@ test_overlays_go_beside_the_pictures() {
     segment 1 in/0.png
     has stderr "--overwrite"
     segment 0 in/0.png --overwrite
+    cp "$scenes/squares.jpg" in/0.jpg
+    segment 0 in/0.png in/0.jpg
+    [ -s in/0.png_overlay.png ] && [ -s in/0.jpg_overlay.png ] || fail "two pictures share an overlay"
     segment 0 in/1.png -f none
     [ ! -e in/1_overlay.png ] || fail "none wrote something"
     segment 0 in --dry-run --overwrite
@@ -284,4 +291,87 @@ test_two_runs_into_one_folder_are_refused() {
     kill "$pid"
     wait "$pid" || true
     has stderr "another run"
+}
+
+test_a_terminal_sees_progress_and_others_do_not() {
+    pictures 6
+    segment 0 in -f none
+    lacks stdout $'\e'
+    empty stderr
+    command -v script >/dev/null || return 0
+    TERM=xterm script -qec "'$program' segment -m '$model' --image-size 168 -t star in -f none" typescript >/dev/null </dev/null
+    has typescript "6 of 6 images, "
+    has typescript "images/s"
+    TERM=dumb script -qec "'$program' segment -m '$model' --image-size 168 -t star in -f none" typescript >/dev/null </dev/null
+    lacks typescript $'\e'
+}
+
+test_previews_are_pictures() {
+    mkdir in
+    cp "$scenes/scene-04.png" in/0.png  # 452 x 301
+    segment 0 in/0.png -f none
+    lacks stdout $'\e'
+    for kind in kitty iterm sixel; do
+        segment 0 in/0.png -f none --preview $kind
+        mv stdout $kind
+    done
+    python3 -c '
+import base64, re
+kitty = open("kitty", "rb").read()
+pieces = re.findall(rb"\x1b_G([^;]*);([^\x1b]*)\x1b\\", kitty)
+assert pieces[0][0] == b"a=T,f=100,m=1" and pieces[-1][0] == b"m=0", pieces[0][0]
+png = base64.b64decode(b"".join(piece for _, piece in pieces))
+assert png.startswith(b"\x89PNG") and int.from_bytes(png[16:20], "big") == 452, png[:30]
+size, letters = re.search(rb"\x1b\]1337;File=inline=1;size=(\d+):([^\x07]*)\x07", open("iterm", "rb").read()).groups()
+assert base64.b64decode(letters) == png and int(size) == len(png)
+sixel = re.search(rb"\x1bPq\"1;1;452;301(.*)\x1b\\", open("sixel", "rb").read(), re.S).group(1)
+bands = re.sub(rb"#\d+;2;\d+;\d+;\d+", b"", sixel).split(b"-")
+assert len(bands) == 52 and bands[-1] == b"", len(bands)  # 301 rows in sixes
+for line in bands[0].rstrip(b"$").split(b"$"):
+    columns = sum(int(n) if n else 1 for n, _ in re.findall(rb"(?:!(\d+))?([?-~])", re.sub(rb"^#\d+", b"", line)))
+    assert columns == 452, columns
+'
+}
+
+test_show_opens_the_overlay() {
+    pictures 1
+    mkdir bin
+    printf '#!/bin/sh\necho "$1" >shown\n' >bin/xdg-open
+    chmod +x bin/xdg-open
+    PATH=$PWD/bin:$PATH segment 0 in/0.png --show
+    [ "$(cat shown)" = in/0_overlay.png ] || fail "showed $(cat shown)"
+    PATH=/nowhere segment 1 in/0.png --show --overwrite
+    has stderr "xdg-open"
+    has stderr "in/0_overlay.png"
+    segment 2 in/0.png --show -f none
+}
+
+test_a_camera_gives_a_picture() {
+    local camera=camera:lavfi:testsrc=size=320x240:rate=5:duration=1 code=0
+    "$program" segment -m "$model" --image-size 168 -t star "$camera" -f json >stdout 2>stderr </dev/null || code=$?
+    if grep -q libavdevice stderr; then echo "skipped: FFmpeg's libavdevice is not installed"; return 0; fi
+    [ $code = 0 ] || fail "exit code $code"
+    has stdout '"width": 320'
+    run 0 track -m "$model" --image-size 168 -t star "$camera" --frames 3 -o out
+    [ "$(wc -l <out/camera.jsonl)" = 3 ] || fail "expected three frames"
+    segment 1 camera:/dev/no-such-camera -f none
+    has stderr "the camera cannot be opened"
+}
+
+test_absurd_sizes_are_refused_by_name() {
+    pictures 1
+    python3 -c '
+import struct, zlib
+def chunk(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+def png(name, width, height):
+    data = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)) + chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")
+    open(name, "wb").write(b"\x89PNG\r\n\x1a\n" + data)
+png("in/wide.png", 40000, 2)
+png("in/large.png", 30000, 30000)
+'
+    segment 1 in -f none
+    has stderr "in/wide.png: the image is 40000 x 2 pixels, but at most 32768 pixels a side"
+    has stderr "at most 268435456 are accepted"
+    has stdout "1 image done, 2 failed"
 }
