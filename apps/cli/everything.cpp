@@ -142,7 +142,9 @@ void run(const Options& options) {
         std::cout << to_json(found.masks);
     else if (!options.quiet)
         print_table(found.masks);
-    if (options.beside() && !options.quiet) std::cout << printable(options.stem()) << "_overlay.png\n";
+    if (!printed && !options.quiet && formats.count("json") != 0) std::cout << printable(options.stem()) << ".json\n";
+    if (!printed && !options.quiet && formats.count("overlay") != 0)
+        std::cout << printable(options.stem()) << "_overlay.png\n";
 }
 
 // The names and defaults of Meta's amg.py.

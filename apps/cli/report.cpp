@@ -118,13 +118,15 @@ private:
 
 class LinesReport : public ProgressReport {
 public:
-    using ProgressReport::ProgressReport;
+    LinesReport(bool quiet, std::string folder) : ProgressReport(quiet), folder_(std::move(folder)) {}
     void end(const RunTotals& totals, const std::vector<std::string>& files) override {
         ProgressReport::end(totals, files);
         std::cout << totals.done << (totals.done == 1 ? " image done" : " images done");
         if (totals.skipped > 0) std::cout << ", " << totals.skipped << " were done before";
         if (totals.failed > 0) std::cout << ", " << totals.failed << " failed";
-        std::cout << "; " << totals.objects << " objects\n";
+        std::cout << "; " << totals.objects << " objects";
+        if (!folder_.empty()) std::cout << "; results are in " << printable(folder_);
+        std::cout << "\n";
         for (const std::string& file : files) std::cout << file << "\n";
     }
 
@@ -132,6 +134,9 @@ protected:
     void show(const Finished& item) override {
         std::cout << printable(item.input->name) << ": " << describe(item.segmentation) << "\n";
     }
+
+private:
+    std::string folder_;
 };
 
 class JsonReport : public ProgressReport {
@@ -189,7 +194,7 @@ private:
 std::unique_ptr<Report> make_report(ReportKind kind, bool quiet, const std::string& folder) {
     switch (kind) {
         case ReportKind::table: return std::make_unique<TableReport>(quiet, folder);
-        case ReportKind::lines: return std::make_unique<LinesReport>(quiet);
+        case ReportKind::lines: return std::make_unique<LinesReport>(quiet, folder);
         case ReportKind::json: return std::make_unique<JsonReport>(quiet, false);
         case ReportKind::jsonl: return std::make_unique<JsonReport>(quiet, true);
         case ReportKind::events: return std::make_unique<EventReport>();

@@ -10,7 +10,7 @@ test_the_manual_has_every_command() {
     local commands
     commands=$("$program" help --markdown | sed -n 's/^### sam3 //p')
     [ "$(wc -l <<<"$commands")" -ge 12 ] || fail "found only: $commands"
-    while read -r command; do has stdout "$command\""; done <<<"$commands"
+    while read -r command; do has stdout "${command//-/\\-}\""; done <<<"$commands"
     command -v groff >/dev/null || return 0
     groff -man -Tutf8 -ww stdout >page 2>complaints
     empty complaints
