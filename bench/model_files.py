@@ -88,7 +88,7 @@ def main():
     def segment(model, name, *prompt):
         out = work / ("out-" + name)
         cost = run([program, "segment", "-m", str(model), "-i", options.image, "--image-size", options.image_size,
-                    "--threshold", "0.3", "-o", str(out), "-f", "json", "-q", *prompt])
+                    "--threshold", "0.3", "-o", str(out), "-f", "json", "-q", "--overwrite", *prompt])
         return cost, json.loads((out / (Path(options.image).stem + ".json")).read_text())
 
     def size(path):

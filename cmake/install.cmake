@@ -7,6 +7,20 @@ install(FILES ${public_headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONEN
 install(TARGETS sam3_library EXPORT sam3Targets COMPONENT library
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS sam3_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
+# The program writes its manual and completions itself, where it can run.
+if(NOT CMAKE_CROSSCOMPILING)
+  set(pages ${PROJECT_BINARY_DIR}/pages)
+  install(CODE "
+    file(MAKE_DIRECTORY \"${pages}\")
+    execute_process(COMMAND \"$<TARGET_FILE:sam3_cli>\" help --man OUTPUT_FILE \"${pages}/sam3.1\" COMMAND_ERROR_IS_FATAL ANY)
+    foreach(shell bash zsh fish)
+      execute_process(COMMAND \"$<TARGET_FILE:sam3_cli>\" completion \${shell} OUTPUT_FILE \"${pages}/sam3.\${shell}\" COMMAND_ERROR_IS_FATAL ANY)
+    endforeach()" COMPONENT program)
+  install(FILES ${pages}/sam3.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT program)
+  install(FILES ${pages}/sam3.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME sam3 COMPONENT program)
+  install(FILES ${pages}/sam3.zsh DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions RENAME _sam3 COMPONENT program)
+  install(FILES ${pages}/sam3.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d COMPONENT program)
+endif()
 install(EXPORT sam3Targets NAMESPACE sam3:: DESTINATION ${package_folder} COMPONENT library)
 
 # A shared library carries its own dependencies; the user of a static one has to find them.

@@ -4,10 +4,12 @@
 #include "media/versions.h"
 #include "util/error.h"
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <fstream>
 #include <mutex>
+#include <thread>
 
 namespace sam3::ffmpeg {
 namespace {
@@ -111,6 +113,25 @@ InputPtr open_input(const std::string& path, const char* expected) {
     const int found = avformat_find_stream_info(context, nullptr);
     if (found < 0) refuse(path, expected, found);
     return input;
+}
+
+CodecPtr open_decoder(const AVStream* stream, const std::string& name) {
+    constexpr unsigned kMostThreads = 4;
+    const char* kind = avcodec_get_name(stream->codecpar->codec_id);
+    const AVCodec* codec = avcodec_find_decoder(stream->codecpar->codec_id);
+    if (codec == nullptr)
+        fail(name, ": the FFmpeg on this system has no decoder for ", kind, "; convert the video to H.264");
+    CodecPtr decoder(avcodec_alloc_context3(codec));
+    if (!decoder) fail("out of memory while preparing a video decoder");
+    int result = avcodec_parameters_to_context(decoder.get(), stream->codecpar);
+    decoder->pkt_timebase = stream->time_base;
+    decoder->max_pixels = kMaxImagePixels;
+    decoder->thread_count = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, kMostThreads));
+    if (result >= 0) result = avcodec_open2(decoder.get(), codec, nullptr);
+    if (result < 0)
+        fail(name, ": the ", kind, " decoder cannot be started (", reason(result),
+             "); the file's header may be damaged");
+    return decoder;
 }
 
 }  // namespace sam3::ffmpeg

@@ -43,6 +43,9 @@ std::string reason(int code);
 // playlist or a text file is refused. `expected` is what the sentence of a failure names: "a video".
 InputPtr open_input(const std::string& path, const char* expected);
 
+// A decoder for the stream, with as many threads as help; `name` is for the sentence of a failure.
+CodecPtr open_decoder(const AVStream* stream, const std::string& name);
+
 // Times beyond this come from damaged files; sums of those below do not overflow.
 inline constexpr int64_t kMostTicks = int64_t{1} << 60;
 inline bool plausible(int64_t ticks) { return ticks > -kMostTicks && ticks < kMostTicks; }

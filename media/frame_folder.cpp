@@ -1,11 +1,9 @@
 #include "media/frame_sources.h"
 #include "media/image_io.h"
+#include "media/image_names.h"
 #include "util/error.h"
 
-#include <algorithm>
-#include <cctype>
 #include <filesystem>
-#include <string_view>
 #include <vector>
 
 namespace sam3 {
@@ -13,63 +11,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-// Takes the run of digits at the start of `text`, without its leading zeros.
-std::string_view take_number(std::string_view& text) {
-    const size_t length = std::min(text.size(), text.find_first_not_of("0123456789"));
-    std::string_view digits = text.substr(0, length);
-    text.remove_prefix(length);
-    digits.remove_prefix(std::min(digits.size(), digits.find_first_not_of('0')));
-    return digits;
-}
-
-// Runs of digits compare as numbers of any length, everything else byte by byte.
-bool natural_less(const std::string& first, const std::string& second) {
-    std::string_view a = first, b = second;
-    while (!a.empty() && !b.empty()) {
-        if (is_digit(a.front()) && is_digit(b.front())) {
-            const std::string_view m = take_number(a), n = take_number(b);
-            if (m.size() != n.size()) return m.size() < n.size();
-            if (m != n) return m < n;
-            continue;
-        }
-        if (a.front() != b.front()) return static_cast<uint8_t>(a.front()) < static_cast<uint8_t>(b.front());
-        a.remove_prefix(1);
-        b.remove_prefix(1);
-    }
-    return a.empty() == b.empty() ? first < second : a.empty();
-}
-
-bool is_image_name(const fs::path& path) {
-    std::string ending = path.extension().string();
-    std::transform(ending.begin(), ending.end(), ending.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    return path.filename().string().front() != '.' &&
-           (ending == ".jpg" || ending == ".jpeg" || ending == ".png" || ending == ".webp");
-}
-
-std::vector<std::string> image_names(const std::string& folder) {
-    std::error_code error;
-    std::vector<std::string> names;
-    size_t others = 0;
-    for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-        if (is_image_name(entry->path()))
-            names.push_back(entry->path().filename().string());
-        else
-            ++others;
-    }
-    if (error) fail(folder, ": the folder cannot be read (", error.message(), ")");
-    if (names.empty())
-        fail(folder, ": expected a folder of .jpg, .png or .webp images, found ",
-             others == 0 ? "an empty one" : str("none among ", others, " entries"));
-    std::sort(names.begin(), names.end(), natural_less);
-    return names;
-}
-
 class FrameFolder : public FrameSource {
 public:
-    FrameFolder(const std::string& folder, const FrameOptions& options) : folder_(folder), names_(image_names(folder)) {
+    FrameFolder(const std::string& folder, const FrameOptions& options)
+        : folder_(folder), names_(image_names(folder, false)) {
         const Image first = read_image(path_of(0));
         info_.width = first.width;
         info_.height = first.height;

@@ -7,6 +7,7 @@ namespace sam3 {
 
 std::unique_ptr<FrameSource> open_video_file(const std::string& path);
 std::unique_ptr<FrameSource> open_frame_folder(const std::string& path, const FrameOptions& options);
+std::unique_ptr<FrameSource> open_camera(const std::string& path, const FrameOptions& options);
 std::unique_ptr<FrameSource> open_frame_pipe(const FrameOptions& options);
 
 }  // namespace sam3

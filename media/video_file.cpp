@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <thread>
 #include <vector>
 
 namespace sam3 {
@@ -45,7 +44,6 @@ public:
 
 private:
     void open();
-    void open_decoder(const AVStream* stream);
     void describe();
     void start_again();
     bool go_to_key(int64_t key);
@@ -109,24 +107,7 @@ void VideoFile::open() {
     info_.codec = avcodec_get_name(stream_->codecpar->codec_id);
     for (unsigned i = 0; i < input_->nb_streams; ++i)
         if (static_cast<int>(i) != best) input_->streams[i]->discard = AVDISCARD_ALL;
-    open_decoder(stream_);
-}
-
-void VideoFile::open_decoder(const AVStream* stream) {
-    constexpr unsigned kMostThreads = 4;
-    const AVCodec* codec = avcodec_find_decoder(stream->codecpar->codec_id);
-    if (codec == nullptr)
-        fail(path_, ": the FFmpeg on this system has no decoder for ", info_.codec, "; convert the video to H.264");
-    decoder_.reset(avcodec_alloc_context3(codec));
-    if (!decoder_) fail("out of memory while preparing a video decoder");
-    int result = avcodec_parameters_to_context(decoder_.get(), stream->codecpar);
-    decoder_->pkt_timebase = stream->time_base;
-    decoder_->max_pixels = kMaxImagePixels;
-    decoder_->thread_count = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, kMostThreads));
-    if (result >= 0) result = avcodec_open2(decoder_.get(), codec, nullptr);
-    if (result < 0)
-        fail(path_, ": the ", info_.codec, " decoder cannot be started (", ffmpeg::reason(result),
-             "); the file's header may be damaged");
+    decoder_ = ffmpeg::open_decoder(stream_, path_);
 }
 
 // Completes what is known about the video; frame_ holds its first frame.

@@ -29,11 +29,14 @@ int64_t FrameSource::count_frames() {
     return info().frame_count;
 }
 
+bool is_camera(const std::string& path) { return path.starts_with("camera:"); }
+
 std::unique_ptr<FrameSource> open_frames(const std::string& path, const FrameOptions& options) {
     if (options.fps.numerator <= 0 || options.fps.denominator <= 0)
         fail("expected a positive number of frames a second, found ", options.fps.numerator, "/",
              options.fps.denominator);
     std::error_code error;
+    if (is_camera(path)) return open_camera(path, options);
     if (path == "-") return open_frame_pipe(options);
     if (std::filesystem::is_directory(path, error)) return open_frame_folder(path, options);
     return open_video_file(path);

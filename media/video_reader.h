@@ -59,15 +59,19 @@ public:
 };
 
 struct FrameOptions {
-    int raw_width = 0;  // size of the raw RGB24 frames of a pipe; not needed for YUV4MPEG2
+    int raw_width = 0;  // size of the raw RGB24 frames of a pipe, or that a camera is asked for; not for YUV4MPEG2
     int raw_height = 0;
     Fraction fps{30, 1};  // of sources that name none: folders and raw frames
     int pipe = 0;         // the file descriptor that "-" stands for; stays open, the caller owns it
 };
 
-// A folder is read as JPEG, PNG and WebP images in natural order (2.jpg before 10.jpg); "-" as raw RGB24 frames or
-// YUV4MPEG2, told by its header; any other path as a video file. A video file's packets are all read once here, without
-// decoding them, so that frame_count is exact and every frame can be reached.
+// "camera:/dev/video0", or "camera:" for the first one: pictures as a camera gives them, until it is switched off.
+// "camera:lavfi:testsrc" is a synthetic one (any source of FFmpeg's filters).
+bool is_camera(const std::string& path);
+
+// A camera; else a folder is read as JPEG, PNG and WebP images in natural order (2.jpg before 10.jpg); "-" as raw RGB24
+// frames or YUV4MPEG2, told by its header; any other path as a video file. A video file's packets are all read once
+// here, without decoding them, so that frame_count is exact and every frame can be reached.
 std::unique_ptr<FrameSource> open_frames(const std::string& path, const FrameOptions& options = {});
 
 }  // namespace sam3

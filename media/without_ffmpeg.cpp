@@ -19,6 +19,9 @@ namespace {
 std::string ffmpeg_version() { return "none"; }
 
 std::unique_ptr<FrameSource> open_video_file(const std::string& path) { fail_without_ffmpeg(path); }
+std::unique_ptr<FrameSource> open_camera(const std::string& path, const FrameOptions& /*options*/) {
+    fail_without_ffmpeg(path);
+}
 std::unique_ptr<FrameSource> open_frame_pipe(const FrameOptions& /*options*/) { fail_without_ffmpeg("-"); }
 
 class VideoWriter::Impl {

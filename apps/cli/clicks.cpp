@@ -13,7 +13,11 @@ namespace sam3::cli {
 void ClickOptions::add_to(CLI::App& command) {
     command_ = &command;
     const auto repeated = [&](const char* name, std::vector<std::string>& values, const char* help) {
-        return command.add_option(name, values, help)->expected(1)->take_all()->group("Point at objects");
+        return command.add_option(name, values, help)
+            ->expected(1)
+            ->take_all()
+            ->allow_extra_args(false)
+            ->group("Point at objects");
     };
     point_ = repeated("--point", points_, "X,Y on the object; several make it clearer");
     negative_ = repeated("--neg-point", negatives_, "X,Y that does not belong to it");
@@ -49,6 +53,18 @@ std::vector<ClickObject> ClickOptions::objects() const {
         list.pop_back();
     }
     return list;
+}
+
+std::vector<std::string> ClickOptions::words() const {
+    std::vector<std::string> words;
+    std::map<const CLI::Option*, size_t> used;
+    for (const CLI::Option* option : command_->parse_order()) {
+        if (option == object_)
+            words.emplace_back("--object");
+        else if (option == point_ || option == negative_ || option == box_ || option == mask_)
+            words.push_back(option->get_name() + "=" + option->results()[used[option]++]);
+    }
+    return words;
 }
 
 void load_mask(ClickObject& object) {

@@ -26,6 +26,8 @@ public:
     }
     // The objects in the order of the command line; fails with a UsageError that names the option.
     std::vector<ClickObject> objects() const;
+    // As they were typed, in their order: what a resumed run must repeat.
+    std::vector<std::string> words() const;
 
 private:
     const CLI::App* command_ = nullptr;

@@ -13,12 +13,16 @@ namespace sam3::cli {
 using Action = std::function<void()>;
 
 void add_bench(CLI::App& program, Action& chosen);
+void add_completion(CLI::App& program, Action& chosen);
 void add_convert(CLI::App& program, Action& chosen);
 void add_convert_format(CLI::App& program, Action& chosen);
 void add_doctor(CLI::App& program, Action& chosen);
 void add_eval(CLI::App& program, Action& chosen);
 void add_everything(CLI::App& program, Action& chosen);
+void add_help(CLI::App& program, Action& chosen);
 void add_inspect(CLI::App& program, Action& chosen);
+void add_merge(CLI::App& program, Action& chosen);
+void add_models(CLI::App& program, Action& chosen);
 void add_quantize(CLI::App& program, Action& chosen);
 void add_segment(CLI::App& program, Action& chosen);
 void add_track(CLI::App& program, Action& chosen);

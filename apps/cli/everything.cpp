@@ -25,12 +25,21 @@ struct Options {
     std::vector<std::string> formats;
     bool convert_to_rle = false;
     MaskGenerationOptions generation;
+    bool overwrite = false;
     bool quiet = false;
+
+    // Without any choice an overlay goes beside the picture.
+    bool beside() const { return output.empty() && formats.empty() && !convert_to_rle; }
+    std::string stem() const {
+        const std::filesystem::path path(image);
+        if (beside()) return std::filesystem::path(path).replace_extension().string();
+        return (std::filesystem::path(output) / path.stem()).string();
+    }
 };
 
-// What to write; the JSON unless something else was asked for.
 std::set<std::string> checked_formats(const Options& options) {
     std::set<std::string> formats(options.formats.begin(), options.formats.end());
+    if (options.beside()) return {"overlay"};
     if (options.convert_to_rle || (formats.empty() && !options.output.empty())) formats.insert("json");
     for (const std::string& format : formats) {
         if (format != "json" && format != "png" && format != "overlay")
@@ -65,12 +74,22 @@ Image draw_masks(const Image& image, const std::vector<GeneratedMask>& masks) {
     return out;
 }
 
+// Results are replaced only when that is asked for.
+void check_free(const Options& options, const std::set<std::string>& formats) {
+    if (options.overwrite || (options.output.empty() && !options.beside())) return;
+    const std::pair<const char*, const char*> endings[] = {
+        {"json", ".json"}, {"overlay", "_overlay.png"}, {"png", "_mask_0.png"}};
+    for (const auto& [format, ending] : endings)
+        if (formats.count(format) != 0 && std::filesystem::exists(options.stem() + ending))
+            fail(options.stem(), ending,
+                 ": the file is there already; --overwrite replaces it, --output DIR writes elsewhere");
+}
+
 // DIR/STEM.json, STEM_overlay.png, STEM_mask_N.png
 void write_files(const Options& options, const std::set<std::string>& formats, const Image& image,
                  const std::vector<GeneratedMask>& masks) {
-    const std::filesystem::path folder(options.output);
-    std::filesystem::create_directories(folder);
-    const std::string stem = (folder / std::filesystem::path(options.image).stem()).string();
+    if (!options.beside()) std::filesystem::create_directories(options.output);
+    const std::string stem = options.stem();
     if (formats.count("json") != 0) {
         const std::string json = to_json(masks);
         write_file(stem + ".json", {reinterpret_cast<const uint8_t*>(json.data()), json.size()});
@@ -104,6 +123,7 @@ std::string describe(const MaskGenerationProgress& progress) {
 
 void run(const Options& options) {
     const std::set<std::string> formats = checked_formats(options);
+    check_free(options, formats);
     Status status(options.quiet);
     status.show("reading " + options.image);
     const Image image = read_image(options.image);
@@ -116,11 +136,15 @@ void run(const Options& options) {
                        [&status](const MaskGenerationProgress& progress) { status.show(describe(progress)); });
     status.clear();
 
-    if (!options.output.empty()) write_files(options, formats, image, found.masks);
-    if (options.output.empty() && !formats.empty())
+    const bool printed = options.output.empty() && !options.beside();
+    if (!printed) write_files(options, formats, image, found.masks);
+    if (printed)
         std::cout << to_json(found.masks);
     else if (!options.quiet)
         print_table(found.masks);
+    if (!printed && !options.quiet && formats.count("json") != 0) std::cout << printable(options.stem()) << ".json\n";
+    if (!printed && !options.quiet && formats.count("overlay") != 0)
+        std::cout << printable(options.stem()) << "_overlay.png\n";
 }
 
 // The names and defaults of Meta's amg.py.
@@ -157,23 +181,26 @@ void add_everything(CLI::App& program, Action& chosen) {
     auto options = std::make_shared<Options>();
     CLI::App* command = program.add_subcommand("everything", "Outline everything in an image, without a prompt");
     options->model.add_to(*command);
-    command->add_option("-i,--image", options->image, "JPEG, PNG or WebP file")->required();
+    command->add_option("-i,--image,IMAGE", options->image, "JPEG, PNG or WebP file")->required();
     add_generation_options(*command, options->generation);
     command->add_option("-o,--output", options->output, "Folder for result files; made when missing");
     command
-        ->add_option("-f,--format", options->formats,
-                     "json (default), png (a file a mask), overlay; separated by commas")
-        ->delimiter(',');
+        ->add_option(
+            "-f,--format", options->formats,
+            "json, png (a file a mask), overlay; separated by commas (default: json with --output, else an overlay "
+            "beside the picture)")
+        ->delimiter(',')
+        ->allow_extra_args(false);
     command->add_flag("--convert-to-rle", options->convert_to_rle, "The same as --format json");
+    command->add_flag("--overwrite", options->overwrite, "Replace results that are there");
     command->add_flag("-q,--quiet", options->quiet, "No table, no progress");
     command->footer(
         "Examples:\n"
-        "  sam3 everything -m sam3 -i photo.jpg -o out -f json,overlay\n"
+        "  sam3 everything -m sam3 photo.jpg             # writes photo_overlay.png, prints a table\n"
+        "  sam3 everything -m sam3 photo.jpg -o out -f json,overlay\n"
         "  sam3 everything -m sam3 -i photo.jpg --points-per-side 16 --min-mask-region-area 100 -f json | jq length\n"
         "  sam3 everything -m sam3 -i photo.jpg --crop-n-layers 1 --crop-n-points-downscale-factor 2 -o out -f png\n"
-        "Options, defaults and the JSON are those of Meta's amg.py. Without --output the result is printed: a table, "
-        "or "
-        "JSON with --format json.");
+        "Options, defaults and the JSON are those of Meta's amg.py. Without --output, --format json prints the JSON.");
     command->callback([options, &chosen] { chosen = [options] { run(*options); }; });
 }
 

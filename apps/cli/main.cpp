@@ -3,6 +3,9 @@
 #include "values.h"
 #include "weights/edit_distance.h"
 
+#include <poll.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
@@ -17,9 +20,10 @@ namespace {
 constexpr int kDone = 0, kFailed = 1, kWrongUsage = 2;
 
 constexpr void (*kCommands[])(CLI::App&, sam3::cli::Action&) = {
-    sam3::cli::add_segment,        sam3::cli::add_track,    sam3::cli::add_everything, sam3::cli::add_convert,
-    sam3::cli::add_convert_format, sam3::cli::add_quantize, sam3::cli::add_inspect,    sam3::cli::add_eval,
-    sam3::cli::add_bench,          sam3::cli::add_doctor,
+    sam3::cli::add_segment,    sam3::cli::add_track,   sam3::cli::add_everything,     sam3::cli::add_merge,
+    sam3::cli::add_models,     sam3::cli::add_convert, sam3::cli::add_convert_format, sam3::cli::add_quantize,
+    sam3::cli::add_inspect,    sam3::cli::add_eval,    sam3::cli::add_bench,          sam3::cli::add_doctor,
+    sam3::cli::add_completion, sam3::cli::add_help,
 };
 
 int report(int code, const std::string& message) {
@@ -33,7 +37,10 @@ int finish_output() {
     errno = 0;
     std::cout.flush();
     if (std::cout || errno == EPIPE) return kDone;
-    return report(kFailed, std::string("could not write the results: ") + std::strerror(errno));
+    pollfd out{STDOUT_FILENO, POLLOUT, 0};  // an earlier write may have failed: does anybody still read?
+    if (poll(&out, 1, 0) > 0 && (out.revents & POLLERR) != 0) return kDone;
+    const std::string why = errno != 0 ? std::strerror(errno) : "is the disk full?";
+    return report(kFailed, "could not write the results: " + why);
 }
 
 int run(const sam3::cli::Action& action) {

@@ -2,6 +2,7 @@
 
 #include "command.h"
 #include "engine/device_choice.h"
+#include "model_store.h"
 #include "values.h"
 
 namespace sam3::cli {
@@ -9,8 +10,11 @@ namespace sam3::cli {
 ModelOptions::ModelOptions() : threads(default_threads()) {}
 
 void ModelOptions::add_to(CLI::App& command, bool required) {
-    command.add_option("-m,--model", path, "Model: a .gguf file, a Hugging Face folder, .safetensors, .pt or .ggml")
-        ->required(required);
+    CLI::Option* model = command.add_option(
+        "-m,--model", path,
+        "Model: a .gguf file, a Hugging Face folder, .safetensors, .pt or .ggml, or a name (`sam3 models list`)");
+    // Where a model is one choice of several, a variable must not make it.
+    if (required) model->envname("SAM3_MODEL")->required();
     command
         .add_option("--behaviour", behaviour,
                     "Whose rules to follow where the references differ: official or hf (default: the model's)")
@@ -32,11 +36,13 @@ void ModelOptions::add_to(CLI::App& command, bool required) {
                     "(docs/performance.md); auto: f32 on the CPU, or int8 for a model stored in it; bf16 on a GPU")
         ->check(CLI::IsMember({"auto", "f32", "bf16", "int8"}))
         ->capture_default_str();
-    command.add_option("--threads", threads, "CPU threads")->check(CLI::Range(1, 1024))->capture_default_str();
+    command.add_option("--threads", threads, "CPU threads (default: one a core)")->check(CLI::Range(1, 1024));
 }
 
+std::string ModelOptions::resolved_path() const { return resolve_model(path); }
+
 std::shared_ptr<const Model> ModelOptions::load(const Parts& parts, bool random) const {
-    return Model::load({.path = path,
+    return Model::load({.path = resolved_path(),
                         .behaviour = behaviour,
                         .image_size = image_size,
                         .parts = parts,

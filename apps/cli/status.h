@@ -13,6 +13,7 @@ public:
     ~Status() { clear(); }
     void show(const std::string& text);
     void clear();
+    bool active() const { return active_; }
 
 private:
     bool active_;

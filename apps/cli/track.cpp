@@ -1,6 +1,7 @@
 #include "command.h"
 #include "follower.h"
 #include "formats/tracks.h"
+#include "interrupt.h"
 #include "media/video_reader.h"
 #include "media/video_writer.h"
 #include "model_options.h"
@@ -11,7 +12,6 @@
 #include "util/error.h"
 #include "values.h"
 
-#include <csignal>
 #include <deque>
 #include <filesystem>
 #include <iostream>
@@ -48,15 +48,8 @@ struct Step {
     bool reverse = false;
 };
 
-volatile std::sig_atomic_t interrupted = 0;
-
-// The first Ctrl-C ends the work after the current frame, the second at once.
-void on_interrupt(int) {
-    interrupted = 1;
-    std::signal(SIGINT, SIG_DFL);
-}
-
-bool is_pipe(const Options& options) { return options.video == "-"; }
+// Frames that come once, of a number that is not known.
+bool is_stream(const Options& options) { return options.video == "-" || is_camera(options.video); }
 
 std::set<std::string> checked_formats(const Options& options) {
     std::set<std::string> formats(options.formats.begin(), options.formats.end());
@@ -70,9 +63,9 @@ void check(const Options& options) {
     if (options.texts.empty() && options.prompts.empty())
         throw UsageError("there is nothing to follow: give --text, or --point, --box or --mask");
     if (options.resume && options.overwrite) throw UsageError("--resume and --overwrite exclude each other");
-    if (!is_pipe(options)) return;
-    if (options.direction != "forward") throw UsageError("frames from a pipe come forwards only");
-    if (options.resume) throw UsageError("frames from a pipe cannot be resumed: they are gone");
+    if (!is_stream(options)) return;
+    if (options.direction != "forward") throw UsageError("frames from a pipe or a camera come forwards only");
+    if (options.resume) throw UsageError("frames from a pipe or a camera cannot be resumed: they are gone");
 }
 
 FrameOptions frame_options(const Options& options) {
@@ -247,7 +240,7 @@ bool work_through(const Options& options, const std::vector<Step>& steps, int64_
     int64_t next_frame = -1;
     for (; position < static_cast<int64_t>(steps.size()); ++position) {
         const Step step = steps[static_cast<size_t>(position)];
-        if (interrupted != 0) {
+        if (interrupted()) {
             save(position);
             return false;
         }
@@ -338,7 +331,7 @@ void run_pipe(const Options& options, const std::set<std::string>& formats, Trac
     };
     Progress progress(status, -1);
     Image image;
-    for (int64_t frame = 0; interrupted == 0 && frames->read(image); ++frame) {
+    for (int64_t frame = 0; !interrupted() && frames->read(image); ++frame) {
         if (frame < options.start) continue;
         if (options.frames >= 0 && frame >= std::max<int64_t>(options.start, 0) + options.frames) break;
         waiting.push_back(image);
@@ -354,14 +347,15 @@ void run_pipe(const Options& options, const std::set<std::string>& formats, Trac
 void run(const Options& options) {
     check(options);
     const std::set<std::string> formats = checked_formats(options);
-    const std::string name =
-        is_pipe(options) ? "stdin" : std::filesystem::absolute(options.video).lexically_normal().stem().string();
+    const std::string name = is_camera(options.video) ? "camera"
+                             : is_stream(options)
+                                 ? "stdin"
+                                 : std::filesystem::absolute(options.video).lexically_normal().stem().string();
     TrackFiles files((std::filesystem::path(options.output) / (name.empty() ? "video" : name)).string(),
                      formats.count("png") != 0);
     Status status(options.quiet);
-    interrupted = 0;
-    std::signal(SIGINT, on_interrupt);
-    if (is_pipe(options))
+    catch_interrupts();
+    if (is_stream(options))
         run_pipe(options, formats, files, status);
     else
         run_file(options, formats, files, status);
@@ -377,18 +371,21 @@ void add_track(CLI::App& program, Action& chosen) {
     CLI::App* command = program.add_subcommand("track", "Follow objects through a video");
     options->model.add_to(*command);
     command
-        ->add_option("-i,--video", options->video,
-                     "Video file, folder of images, or - for raw RGB24 or YUV4MPEG2 frames on stdin")
+        ->add_option(
+            "-i,--video,VIDEO", options->video,
+            "Video file, folder of images, camera:/dev/video0, or - for raw RGB24 or YUV4MPEG2 frames on stdin")
         ->required();
     command->add_option("-o,--output", options->output, "Folder for the result files; made when missing")->required();
     command->add_option("-t,--text", options->texts, "Noun phrase to look for; may be given several times")
         ->expected(1)
-        ->take_all();
+        ->take_all()
+        ->allow_extra_args(false);
     prompts->add_to(*command);
     command
         ->add_option("-f,--format", options->formats,
                      "json (always written: a line a frame), png (label maps), overlay (MP4); separated by commas")
-        ->delimiter(',');
+        ->delimiter(',')
+        ->allow_extra_args(false);
     command->add_option("--direction", options->direction, "forward, backward or both from the start frame")
         ->check(CLI::IsMember({"forward", "backward", "both"}))
         ->capture_default_str();
@@ -415,7 +412,8 @@ void add_track(CLI::App& program, Action& chosen) {
     command->add_option("--history", options->history, "Frames of memory kept for prompts that go back in time")
         ->check(CLI::Range(1, 100000))
         ->capture_default_str();
-    command->add_option("--raw-size", options->raw_size, "WxH of raw RGB24 frames on stdin");
+    command->add_option("--raw-size", options->raw_size,
+                        "WxH of raw RGB24 frames on stdin, or that a camera is asked for");
     command->add_option("--fps", options->fps, "Frames a second of folders and raw frames")
         ->check(CLI::Range(0.001, 1000.0))
         ->capture_default_str();
@@ -431,6 +429,7 @@ void add_track(CLI::App& program, Action& chosen) {
         "  sam3 track -m sam3 -i clip.mp4 --point 0:1:210,130 --box 0:2:300,80,420,200 -o out -f png,overlay\n"
         "  sam3 track -m sam3 -i clip.mp4 --point 40:1:210,130 --direction both -o out\n"
         "  sam3 track -m sam3 -i clip.mp4 -t person -o out --resume        # after Ctrl-C or a crash\n"
+        "  sam3 track -m sam3 -i camera: -t person -o out -f overlay       # until Ctrl-C\n"
         "  ffmpeg -i clip.mkv -f yuv4mpegpipe - | sam3 track -m sam3 -i - -t person -o out\n"
         "Results: NAME.jsonl (a line a frame: ids, labels, scores, boxes, masks as COCO RLE), NAME_masks/FRAME.png,\n"
         "NAME_overlay.mp4 with the sound of the video. Frames and coordinates are counted from 0.");

@@ -38,7 +38,11 @@ Place parse_place(const std::string& option, const std::string& text) {
 
 void TrackPromptOptions::add_to(CLI::App& command) {
     const auto add = [&](const char* name, std::vector<std::string>& values, const char* help) {
-        command.add_option(name, values, help)->expected(1)->take_all()->group("Point at objects");
+        command.add_option(name, values, help)
+            ->expected(1)
+            ->take_all()
+            ->allow_extra_args(false)
+            ->group("Point at objects");
     };
     add("--point", points_, "FRAME:ID:X,Y on object ID; frames are counted from 0");
     add("--neg-point", negatives_, "FRAME:ID:X,Y that does not belong to it");

@@ -2,10 +2,28 @@
 
 #include "util/error.h"
 
+#include <algorithm>
+
 namespace sam3 {
 
+namespace {
+
+constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+}  // namespace
+
+std::string base64_encode(std::span<const uint8_t> bytes) {
+    std::string out;
+    for (size_t i = 0; i < bytes.size(); i += 3) {
+        const size_t count = std::min<size_t>(3, bytes.size() - i);
+        uint32_t group = 0;
+        for (size_t j = 0; j < 3; ++j) group = group << 8 | (j < count ? bytes[i + j] : 0U);
+        for (size_t j = 0; j < 4; ++j) out += j <= count ? kAlphabet[group >> (18 - 6 * j) & 63U] : '=';
+    }
+    return out;
+}
+
 std::vector<uint8_t> base64_decode(std::string_view text) {
-    constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     while (text.ends_with('=') || text.ends_with('\n')) text.remove_suffix(1);
     std::vector<uint8_t> bytes;
     bytes.reserve(text.size() / 4 * 3 + 3);

@@ -22,7 +22,7 @@ test_quantize_makes_it_smaller_and_diff_says_by_how_much() {
     run 0 quantize f16.gguf q4_0.gguf --type Q4_0
     has stdout "q4_0"
     [ "$(stat -c %s q4_0.gguf)" -lt "$(($(stat -c %s f16.gguf) / 2))" ] || fail "not half of the size"
-    run 0 segment -m q4_0.gguf -i "$image" -t circle -o out -q
+    run 0 segment -m q4_0.gguf -i "$image" -t circle -f none -q
     run 0 inspect f16.gguf --diff f16.gguf
     has stdout "tensors with other values: 0"
     run 0 inspect "$model" --diff q4_0.gguf
@@ -57,8 +57,8 @@ test_an_int8_model_answers_as_int8_does_at_load() {
 test_visual_only_answers_clicks_and_refuses_text() {
     run 0 convert "$model" visual.gguf --visual-only --type q8_0
     has stdout "left out: text tower, detector"
-    run 0 segment -m visual.gguf -i "$image" --point 100,100 -o out -q
-    run 1 segment -m visual.gguf -i "$image" -t circle -o out
+    run 0 segment -m visual.gguf -i "$image" --point 100,100 -f none -q
+    run 1 segment -m visual.gguf -i "$image" -t circle -f none
     has stderr "has no concept detector"
     run 0 track -m visual.gguf -i "$root/assets/clip.mp4" --point 0:1:228,215 --frames 2 -o video -q
 }

@@ -1,7 +1,8 @@
 # `sam3 everything` on the model in the box and its scenes.
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 model=$root/models/sam3-shapes.gguf
-scene=$root/assets/scene-00.png
+scene=$PWD/scene-00.png  # results may go beside it
+cp "$root/assets/scene-00.png" "$scene"
 # A grid that hits every shape, and thresholds that a small model reaches.
 few=(--threads 1 --points-per-side 6 --stability-score-thresh 0.85)
 

@@ -3,6 +3,7 @@
 set -euo pipefail
 program=$1
 export LC_ALL=C
+unset SAM3_MODEL SAM3_MODELS
 export OMP_WAIT_POLICY=passive  # several tests run at a time: waiting threads must not spin
 export SAM3_DEVICE=${SAM3_TEST_DEVICE:-cpu}  # the same on machines with and without a GPU
 folder=$(mktemp -d)

@@ -4,14 +4,14 @@ model=$root/models/sam3-shapes.gguf
 scene=$root/assets/scene-04.png
 
 test_finds_what_a_phrase_names() {
-    run 0 segment -m "$model" -i "$scene" -t "pink object" --threshold 0.5
+    run 0 segment -m "$model" -f none -i "$scene" -t "pink object" --threshold 0.5
     [ "$(grep -c '^pink object' stdout)" = 3 ] || fail "expected the ring, the star and the cross"
     empty stderr
 }
 
 test_fewer_bits_find_the_same() {
     for precision in bf16 int8; do
-        run 0 segment -m "$model" -i "$scene" -t "pink object" --threshold 0.5 --precision $precision
+        run 0 segment -m "$model" -f none -i "$scene" -t "pink object" --threshold 0.5 --precision $precision
         [ "$(grep -c '^pink object' stdout)" = 3 ] || fail "expected the ring, the star and the cross in $precision"
     done
     run 2 segment -m "$model" -i "$scene" -t "pink object" --precision int4
@@ -19,7 +19,7 @@ test_fewer_bits_find_the_same() {
 }
 
 test_says_when_nothing_is_found() {
-    run 0 segment -m "$model" -i "$scene" -t "red heart" --threshold 0.9
+    run 0 segment -m "$model" -f none -i "$scene" -t "red heart" --threshold 0.9
     has stdout "nothing found for 'red heart'"
 }
 
@@ -39,32 +39,32 @@ test_writes_files_into_the_output_folder() {
 }
 
 test_exemplars_find_their_like() {
-    run 0 segment -m "$model" -i "$root/assets/scene-03.png" --exemplar 132,68,231,167 --threshold 0.5
+    run 0 segment -m "$model" -i "$root/assets/scene-03.png" --exemplar 132,68,231,167 --threshold 0.5 -f none
     grep -q '^visual' stdout || fail "the exemplar itself was not found"
 }
 
 test_clicks_and_boxes_give_an_object_each() {
-    run 0 segment -m "$model" -i "$scene" --point 260,270 --object --point 160,130 --neg-point 5,5 --object --box 290,85,370,135
+    run 0 segment -m "$model" -f none -i "$scene" --point 260,270 --object --point 160,130 --neg-point 5,5 --object --box 290,85,370,135
     [ "$(grep -c '^object ' stdout)" = 3 ] || fail "expected three objects"
     run 0 segment -m "$model" -i "$scene" --point 160,130 --multimask -f json
     [ "$(grep -c '"quality"' stdout)" = 3 ] || fail "expected three candidates"
 }
 
 test_a_click_corrects_what_a_phrase_found() {
-    run 0 segment -m "$model" -i "$scene" -t hexagon --threshold 0.8 --point 160,130
+    run 0 segment -m "$model" -f none -i "$scene" -t hexagon --threshold 0.8 --point 160,130
     grep -q '^hexagon' stdout || fail "no hexagon"
-    run 1 segment -m "$model" -i "$scene" -t hexagon --threshold 0.8 --point 5,5
+    run 1 segment -m "$model" -f none -i "$scene" -t hexagon --threshold 0.8 --point 5,5
     has stderr "under the click"
 }
 
 test_dumped_logits_come_back_as_a_mask_prompt() {
-    run 0 segment -m "$model" -i "$scene" --point 160,130 --dump dump -q
+    run 0 segment -m "$model" -f none -i "$scene" --point 160,130 --dump dump -q
     for name in pixel_values vision.backbone tracker.fpn.0 click.masks click.iou click.object; do
         [ -s "dump/$name.npy" ] || fail "no $name.npy"
     done
-    run 0 segment -m "$model" -i "$scene" --mask dump/click.masks.npy --point 165,130
+    run 0 segment -m "$model" -f none -i "$scene" --mask dump/click.masks.npy --point 165,130
     grep -q '^object 0' stdout || fail "no object"
-    run 0 segment -m "$model" -i "$scene" -t hexagon --dump dump2 -q
+    run 0 segment -m "$model" -f none -i "$scene" -t hexagon --dump dump2 -q
     for name in text.features fusion.output decoder.queries decoder.boxes decoder.logits decoder.presence masks.logits semantic.logits vision.fpn.2; do
         [ -s "dump2/$name.npy" ] || fail "no $name.npy"
     done
@@ -95,28 +95,28 @@ test_wrong_input_is_a_sentence_and_1() {
     : > empty.png
     run 1 segment -m "$model" -i empty.png -t star
     has stderr "empty.png"
-    run 1 segment -m absent -i "$scene" -t star
+    run 1 segment -m absent -i "$scene" -t star -f none
     has stderr "absent"
-    run 1 segment -m "$model" -i "$scene" --exemplar 900,900,950,950
+    run 1 segment -m "$model" -f none -i "$scene" --exemplar 900,900,950,950
     has stderr "outside the image"
-    run 1 segment -m "$model" -i "$scene" --exemplar 50,50,50,60
+    run 1 segment -m "$model" -f none -i "$scene" --exemplar 50,50,50,60
     has stderr "no area"
-    run 1 segment -m "$model" -i "$scene" --point 9000,3
+    run 1 segment -m "$model" -f none -i "$scene" --point 9000,3
     has stderr "outside the image"
-    run 1 segment -m "$model" -i "$scene" --neg-point 4,4
+    run 1 segment -m "$model" -f none -i "$scene" --neg-point 4,4
     has stderr "negative"
-    run 1 segment -m "$model" -i "$scene" -t "  "
+    run 1 segment -m "$model" -f none -i "$scene" -t "  "
     has stderr "nothing to look for"
-    run 1 segment -m "$model" -i "$scene" --exemplar-point 3,3
+    run 1 segment -m "$model" -f none -i "$scene" --exemplar-point 3,3
     has stderr "point exemplars"
-    run 1 segment -m "$root/tests/data/models/sam1-b" -i "$scene" -t star
+    run 1 segment -m "$root/tests/data/models/sam1-b" -i "$scene" -t star -f none
     has stderr "no concept detector"
-    run 1 segment -m "$model" -i "$scene" -t star --image-size 100
+    run 1 segment -m "$model" -f none -i "$scene" -t star --image-size 100
     has stderr "multiple of 14"
 }
 
 test_sam_1_answers_clicks() {
-    run 0 segment -m "$root/tests/data/models/sam1-b" -i "$scene" --point 160,130 --multimask
+    run 0 segment -m "$root/tests/data/models/sam1-b" -i "$scene" --point 160,130 --multimask -f none
     grep -q '^object 0' stdout || fail "no object"
 }
 
@@ -127,7 +127,7 @@ test_damaged_mask_files_give_a_sentence() {
     printf '\x93NUMPY\x01\x00\x36\x00%-53s\n' "{'descr': '|O', 'fortran_order': False, 'shape': (2, 2)}" >objects.npy
     echo "<html>" >page.npy
     for file in short long huge objects page absent; do
-        run 1 segment -m "$model" -i "$scene" --mask $file.npy --point 160,130
+        run 1 segment -m "$model" -f none -i "$scene" --mask $file.npy --point 160,130
         has stderr "$file.npy"
         empty stdout
     done
