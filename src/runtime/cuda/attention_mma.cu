@@ -45,17 +45,6 @@ __device__ inline void load_rows(unsigned shared, const bf16* base, const TokenM
     }
 }
 
-template <typename Out>
-__device__ inline void store_pair(Out* to, float a, float b);
-template <>
-__device__ inline void store_pair<float>(float* to, float a, float b) {
-    *reinterpret_cast<float2*>(to) = {a, b};
-}
-template <>
-__device__ inline void store_pair<bf16>(bf16* to, float a, float b) {
-    *reinterpret_cast<unsigned*>(to) = pack(a, b);
-}
-
 constexpr float kLog2E = 1.44269504088896340736F;
 
 // Scales the scores of one row, adds what belongs to them, and hides the keys that it must not see.

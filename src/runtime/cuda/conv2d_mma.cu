@@ -33,18 +33,6 @@ struct ConvArgs {
 };
 
 template <typename Out>
-__device__ inline void store_two(Out* to, const Out* more, float a, float b) {
-    if constexpr (sizeof(Out) == 4) {
-        const float2 r = more == nullptr ? float2{0, 0} : *reinterpret_cast<const float2*>(more);
-        *reinterpret_cast<float2*>(to) = {a + r.x, b + r.y};
-    } else {
-        const float2 r =
-            more == nullptr ? float2{0, 0} : __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162*>(more));
-        *reinterpret_cast<unsigned*>(to) = pack(a + r.x, b + r.y);
-    }
-}
-
-template <typename Out>
 __global__ void __launch_bounds__(kThreads, 2) conv_kernel(ConvArgs a) {
     extern __shared__ __align__(128) unsigned char memory[];
     const unsigned shared = shared_address(memory);
@@ -157,10 +145,10 @@ __global__ void __launch_bounds__(kThreads, 2) conv_kernel(ConvArgs a) {
                 const float2 bias =
                     a.bias == nullptr ? float2{0, 0} : *reinterpret_cast<const float2*>(a.bias + channel);
                 const int64_t at = static_cast<int64_t>(pixel) * a.out_channels + channel;
-                store_two(static_cast<Out*>(a.out) + at,
-                          a.residual == nullptr ? nullptr : static_cast<const Out*>(a.residual) + at,
-                          fmaxf(sums[m][n][2 * half] + bias.x, a.least),
-                          fmaxf(sums[m][n][2 * half + 1] + bias.y, a.least));
+                store_pair(static_cast<Out*>(a.out) + at,
+                           a.residual == nullptr ? nullptr : static_cast<const Out*>(a.residual) + at,
+                           fmaxf(sums[m][n][2 * half] + bias.x, a.least),
+                           fmaxf(sums[m][n][2 * half + 1] + bias.y, a.least));
             }
         }
 }

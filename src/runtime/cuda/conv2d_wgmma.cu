@@ -54,19 +54,6 @@ struct Shared {
     __device__ unsigned tap_free(int s) const { return barriers + 8 * (2 * kImages + kTaps + s); }
 };
 
-// A place in a ring of stages.
-template <int kStages>
-struct Turn {
-    int stage = 0, parity = 0;
-
-    __device__ void next() {
-        if (++stage == kStages) {
-            stage = 0;
-            parity ^= 1;
-        }
-    }
-};
-
 struct Tile {
     int x, y, n, column;
 
@@ -103,18 +90,6 @@ __device__ inline void fetch(const Args& a, const Shared& m) {
 }
 
 template <typename Out>
-__device__ inline void store_two(Out* to, const Out* more, float a, float b) {
-    if constexpr (sizeof(Out) == 4) {
-        const float2 r = more == nullptr ? float2{0, 0} : *reinterpret_cast<const float2*>(more);
-        *reinterpret_cast<float2*>(to) = {a + r.x, b + r.y};
-    } else {
-        const float2 r =
-            more == nullptr ? float2{0, 0} : __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162*>(more));
-        *reinterpret_cast<unsigned*>(to) = pack(a + r.x, b + r.y);
-    }
-}
-
-template <typename Out>
 __device__ inline void store(const Args& a, const Tile& tile, const float (&sums)[kBlocks][kColumns / 2]) {
     const int lane = threadIdx.x % 32;
     const int group = threadIdx.x / 128 - 1;
@@ -137,9 +112,9 @@ __device__ inline void store(const Args& a, const Tile& tile, const float (&sums
                 if (channel >= a.out_channels) continue;
                 const float2 bias =
                     a.bias == nullptr ? float2{0, 0} : *reinterpret_cast<const float2*>(a.bias + channel);
-                store_two(to + channel, more == nullptr ? nullptr : more + channel,
-                          fmaxf(sums[b][4 * n + 2 * half] + bias.x, a.least),
-                          fmaxf(sums[b][4 * n + 2 * half + 1] + bias.y, a.least));
+                store_pair(to + channel, more == nullptr ? nullptr : more + channel,
+                           fmaxf(sums[b][4 * n + 2 * half] + bias.x, a.least),
+                           fmaxf(sums[b][4 * n + 2 * half + 1] + bias.y, a.least));
             }
         }
 }

@@ -25,6 +25,19 @@ __device__ inline void wait_barrier(unsigned barrier, int parity) {
         "r"(parity)
         : "memory");
 }
+// A place in a ring of stages, and the parity of the barriers there.
+template <int kStages>
+struct Turn {
+    int stage = 0, parity = 0;
+
+    __device__ void next() {
+        if (++stage == kStages) {
+            stage = 0;
+            parity ^= 1;
+        }
+    }
+};
+
 __device__ inline void publish_barriers() { asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory"); }
 
 // A box of a tensor of five dimensions into shared memory; the barrier counts its bytes.

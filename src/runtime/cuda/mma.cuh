@@ -47,6 +47,25 @@ __device__ inline unsigned pack(float low, float high) {
     return *reinterpret_cast<const unsigned*>(&both);
 }
 
+// Two neighbouring results, with what is to be added where there is something.
+template <typename Out>
+__device__ inline void store_pair(Out* to, float a, float b) {
+    if constexpr (sizeof(Out) == 4)
+        *reinterpret_cast<float2*>(to) = {a, b};
+    else
+        *reinterpret_cast<unsigned*>(to) = pack(a, b);
+}
+template <typename Out>
+__device__ inline void store_pair(Out* to, const Out* more, float a, float b) {
+    if (more == nullptr) return store_pair(to, a, b);
+    float2 r;
+    if constexpr (sizeof(Out) == 4)
+        r = *reinterpret_cast<const float2*>(more);
+    else
+        r = __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162*>(more));
+    store_pair(to, a + r.x, b + r.y);
+}
+
 __device__ inline float exp2_fast(float x) {
     float y;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));

@@ -1,0 +1,369 @@
+#pragma once
+
+#include "runtime/cuda/attention.cuh"
+#include "runtime/cuda/hopper.cuh"
+#include "runtime/cuda/wgmma.cuh"
+
+// Attention for Hopper: one warpgroup fetches tiles of keys and values with bulk copies, the others multiply. While the
+// tensor cores weigh the values of one tile, the weights of the next are computed (arXiv 2407.08608).
+namespace sam3::cuda::hopper {
+
+template <int kSize_>
+struct Plan {
+    static constexpr int kSize = kSize_;                  // of a head
+    static constexpr int kGroups = kSize == 256 ? 2 : 3;  // warpgroups that multiply, 64 queries each
+    static constexpr int kKeys = kSize == 256 ? 64 : 96;  // of a tile
+    static constexpr int kStages = kSize == 256 ? 2 : 4;
+    static constexpr int kRowBytes = kSize == 32 ? 64 : 128;
+    static constexpr int kBlocks = kSize * 2 / kRowBytes;  // of columns: a copy brings one
+    static constexpr int kQueries = kGroups * 64;
+    static constexpr int kThreads = (kGroups + 1) * 128;
+    static constexpr int kFetchRegisters = kSize == 256 ? 24 : 32;
+    static constexpr int kMultiplyRegisters = kSize == 256 ? 240 : 160;
+    static constexpr int kQueryBytes = kQueries * kSize * 2;
+    static constexpr int kTileBytes = kKeys * kSize * 2;
+    static constexpr int kBytes = kQueryBytes + 2 * kStages * kTileBytes + 1024 + 256;  // and room to align, barriers
+};
+
+// Where a tile begins, in the coordinates of the copies: {channel, head, column, row, image}.
+struct Walk {
+    int window = 0;  // 0: tokens are columns
+    int across = 1, units = 1;
+    int keys_down = 0, queries_down = 0;                                      // rows of a window that a tile has
+    bool shared_queries = false, shared_keys = false, shared_values = false;  // by all images
+};
+
+struct WgmmaArgs {
+    CUtensorMap q, k, v;
+    void* out;
+    float2* states;
+    const uint8_t* key_mask;
+    int64_t mask_batch;
+    TokenMap out_map;
+    AttentionShape shape;
+    Walk walk;
+    int splits, tiles_each;
+    int blocks;  // of queries
+    int items;
+    float scale_log2;
+};
+
+template <typename P>
+struct Shared {
+    unsigned queries, keys, values, barriers;
+
+    __device__ explicit Shared(unsigned start)
+        : queries((start + 1023U) / 1024U * 1024U),
+          keys(queries + P::kQueryBytes),
+          values(keys + P::kStages * P::kTileBytes),
+          barriers(values + P::kStages * P::kTileBytes) {}
+    __device__ unsigned queries_full() const { return barriers; }
+    __device__ unsigned queries_free() const { return barriers + 8; }
+    __device__ unsigned keys_full(int s) const { return barriers + 8 * (2 + s); }
+    __device__ unsigned values_full(int s) const { return barriers + 8 * (2 + P::kStages + s); }
+    __device__ unsigned keys_free(int s) const { return barriers + 8 * (2 + 2 * P::kStages + s); }
+    __device__ unsigned values_free(int s) const { return barriers + 8 * (2 + 3 * P::kStages + s); }
+};
+
+// One after the other, a block computes several of these: some queries of a head, over some of the keys.
+struct Item {
+    int head, unit, block, part, begin, end;
+
+    template <typename P>
+    static __device__ Item at(const WgmmaArgs& a, int index) {
+        Item item{};
+        item.part = index % a.splits;
+        index /= a.splits;
+        item.block = index % a.blocks;
+        index /= a.blocks;
+        item.head = index % a.shape.heads;
+        item.unit = index / a.shape.heads;
+        const int tiles = (a.shape.keys + P::kKeys - 1) / P::kKeys;
+        item.begin = item.part * a.tiles_each;
+        item.end = min(tiles, item.begin + a.tiles_each);
+        return item;
+    }
+};
+
+template <typename P>
+__device__ inline void fetch(const WgmmaArgs& a, const Shared<P>& m) {
+    const Walk& w = a.walk;
+    Turn<P::kStages> turn;
+    int queries_parity = 0;
+    for (int index = blockIdx.x; index < a.items; index += gridDim.x) {
+        const Item item = Item::at<P>(a, index);
+        const int image = item.unit / w.units;
+        const int in_image = item.unit - image * w.units;
+        const int column = w.window == 0 ? 0 : in_image % w.across * w.window;
+        const int row = w.window == 0 ? 0 : in_image / w.across * w.window;
+        const int q_image = w.shared_queries ? 0 : image;
+        const int k_image = w.shared_keys ? 0 : image;
+        const int v_image = w.shared_values ? 0 : image;
+        wait_barrier(m.queries_free(), queries_parity ^ 1);
+        arrive_expecting(m.queries_full(), P::kQueryBytes);
+        queries_parity ^= 1;
+        for (int c = 0; c < P::kBlocks; ++c)
+            copy_box(m.queries + c * P::kQueries * P::kRowBytes, a.q, m.queries_full(), c * (P::kRowBytes / 2),
+                     item.head, w.window == 0 ? item.block * P::kQueries : column,
+                     w.window == 0 ? 0 : row + item.block * w.queries_down, q_image);
+        for (int tile = item.begin; tile < item.end; ++tile, turn.next()) {
+            const int x = w.window == 0 ? tile * P::kKeys : column;
+            const int y = w.window == 0 ? 0 : row + tile * w.keys_down;
+            wait_barrier(m.keys_free(turn.stage), turn.parity ^ 1);
+            arrive_expecting(m.keys_full(turn.stage), P::kTileBytes);
+            for (int c = 0; c < P::kBlocks; ++c)
+                copy_box(m.keys + turn.stage * P::kTileBytes + c * P::kKeys * P::kRowBytes, a.k,
+                         m.keys_full(turn.stage), c * (P::kRowBytes / 2), item.head, x, y, k_image);
+            wait_barrier(m.values_free(turn.stage), turn.parity ^ 1);
+            arrive_expecting(m.values_full(turn.stage), P::kTileBytes);
+            for (int c = 0; c < P::kBlocks; ++c)
+                copy_box(m.values + turn.stage * P::kTileBytes + c * P::kKeys * P::kRowBytes, a.v,
+                         m.values_full(turn.stage), c * (P::kRowBytes / 2), item.head, x, y, v_image);
+        }
+    }
+}
+
+// A warpgroup's queries: in registers where there is room, else read from shared memory each time.
+template <typename P>
+struct Queries {
+    static constexpr int kSteps = P::kSize / 16;
+    static constexpr bool kInRegisters = P::kSize <= 64;
+    unsigned shared;
+    unsigned values[kInRegisters ? kSteps : 1][4];
+
+    __device__ void load(int warp, int lane) {
+        if constexpr (kInRegisters)
+            for (int s = 0; s < kSteps; ++s)
+                load_matrices(values[s],
+                              shared + swizzled<P::kRowBytes / 16>(warp * 16 + lane % 16, s * 2 + lane / 16) * 16);
+    }
+
+    // score = queries * keys^T
+    __device__ void multiply(float (&score)[P::kKeys / 2], unsigned keys) const {
+        constexpr int kStepsEach = P::kRowBytes / 32;  // of 16 channels in a block of columns
+#pragma unroll
+        for (int s = 0; s < kSteps; ++s) {
+            const int c = s / kStepsEach;
+            const uint64_t b = describe<P::kRowBytes>(keys + c * P::kKeys * P::kRowBytes + s % kStepsEach * 32);
+            if constexpr (kInRegisters)
+                Wgmma<P::kKeys>::template of_registers<0>(score, values[s], b, s > 0 ? 1 : 0);
+            else
+                Wgmma<P::kKeys>::of_shared(
+                    score, describe<P::kRowBytes>(shared + c * P::kQueries * P::kRowBytes + s % kStepsEach * 32), b,
+                    s > 0 ? 1 : 0);
+        }
+    }
+};
+
+// sums += weights * values
+template <typename P>
+__device__ inline void multiply_values(float (&sums)[P::kSize / 2], const unsigned (&weights)[P::kKeys / 16][4],
+                                       unsigned values) {
+#pragma unroll
+    for (int s = 0; s < P::kKeys / 16; ++s)
+        Wgmma<P::kSize>::template of_registers<1>(
+            sums, weights[s], describe<P::kRowBytes>(values + s * 16 * P::kRowBytes, P::kKeys * P::kRowBytes), 1);
+}
+
+// What a thread knows of its two rows.
+struct Rows {
+    float highest[2] = {-INFINITY, -INFINITY};
+    float total[2] = {0, 0};
+    float keep[2] = {1, 1};  // what is left of earlier sums
+};
+
+// Scores become weights; the rows' maximum and sum move on.
+template <typename P, bool kMasked>
+__device__ inline void weigh(float (&score)[P::kKeys / 2], Rows& rows, const WgmmaArgs& a, int image, int first_key,
+                             int lane) {
+    const bool last = first_key + P::kKeys > a.shape.keys;
+    if (kMasked || last) {
+#pragma unroll
+        for (int n = 0; n < P::kKeys / 8; ++n)
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                const int key = first_key + n * 8 + lane % 4 * 2 + i;
+                bool hidden = key >= a.shape.keys;
+                if constexpr (kMasked) hidden = hidden || a.key_mask[image * a.mask_batch + key] == 0;
+                if (hidden) score[4 * n + i] = score[4 * n + 2 + i] = -INFINITY;
+            }
+    }
+    // Several short chains instead of a long one.
+    constexpr int kChains = 4;
+    float top[2][kChains];
+#pragma unroll
+    for (int c = 0; c < kChains; ++c) top[0][c] = top[1][c] = -INFINITY;
+#pragma unroll
+    for (int n = 0; n < P::kKeys / 8; ++n)
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            float& t = top[half][n % kChains];
+            t = fmaxf(t, fmaxf(score[4 * n + 2 * half], score[4 * n + 2 * half + 1]));
+        }
+    float base[2];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        float t = fmaxf(fmaxf(top[half][0], top[half][1]), fmaxf(top[half][2], top[half][3]));
+        t = fmaxf(t, __shfl_xor_sync(0xffffffffU, t, 1));
+        t = fmaxf(t, __shfl_xor_sync(0xffffffffU, t, 2));
+        t = fmaxf(t, rows.highest[half]);
+        base[half] = t == -INFINITY ? 0.0F : t * a.scale_log2;
+        rows.keep[half] = exp2_fast(rows.highest[half] * a.scale_log2 - base[half]);
+        rows.highest[half] = t;
+    }
+    float sum[2][kChains] = {};
+#pragma unroll
+    for (int n = 0; n < P::kKeys / 8; ++n)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            float& x = score[4 * n + i];
+            x = exp2_fast(x * a.scale_log2 - base[i / 2]);
+            sum[i / 2][(2 * n + i) % kChains] += x;
+        }
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+        rows.total[half] =
+            rows.total[half] * rows.keep[half] + ((sum[half][0] + sum[half][1]) + (sum[half][2] + sum[half][3]));
+}
+
+template <typename P>
+__device__ inline void pack_weights(unsigned (&weights)[P::kKeys / 16][4], const float (&score)[P::kKeys / 2]) {
+#pragma unroll
+    for (int s = 0; s < P::kKeys / 16; ++s)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) weights[s][i] = pack(score[8 * s + 2 * i], score[8 * s + 2 * i + 1]);
+}
+
+template <typename P, bool kSplit, typename Out>
+__device__ inline void store_rows(const WgmmaArgs& a, const Item& item, const Rows& rows,
+                                  const float (&sums)[P::kSize / 2], int first_row, int lane) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        float sum = rows.total[half];
+        sum += __shfl_xor_sync(0xffffffffU, sum, 1);
+        sum += __shfl_xor_sync(0xffffffffU, sum, 2);
+        const int row = first_row + lane / 4 + half * 8;
+        if (row >= a.shape.queries) continue;
+        const float factor = sum > 0 ? 1.0F / sum : 0.0F;
+        Out* to = nullptr;
+        if constexpr (kSplit) {
+            const int64_t index =
+                ((static_cast<int64_t>(item.unit) * a.shape.heads + item.head) * a.shape.queries + row) * a.splits +
+                item.part;
+            to = static_cast<Out*>(a.out) + index * P::kSize;
+            if (lane % 4 == 0)
+                a.states[index] = {rows.highest[half] == -INFINITY ? -INFINITY : rows.highest[half] * a.scale_log2,
+                                   sum};
+        } else {
+            to = static_cast<Out*>(a.out) + a.out_map.origin(item.unit, item.head) + a.out_map.token(row);
+        }
+#pragma unroll
+        for (int n = 0; n < P::kSize / 8; ++n)
+            store_pair(to + n * 8 + lane % 4 * 2, sums[4 * n + 2 * half] * factor, sums[4 * n + 2 * half + 1] * factor);
+    }
+}
+
+template <typename P, bool kMasked, bool kSplit, typename Out>
+__device__ inline void multiply(const WgmmaArgs& a, const Shared<P>& m) {
+    const int lane = threadIdx.x % 32;
+    const int group = threadIdx.x / 128 - 1;
+    const int warp = threadIdx.x / 32 % 4;
+    Queries<P> queries{m.queries + group * 64 * P::kRowBytes, {}};
+    Turn<P::kStages> keys;
+    Turn<P::kStages> values;
+    int queries_parity = 0;
+    const auto done = [&](unsigned barrier) {
+        if (lane == 0) arrive(barrier);
+    };
+    // Warpgroups start their products in turn: while one's run, the others weigh.
+    const auto take_turn = [&] { wait_in_block(1 + group, 256); };
+    const auto pass_turn = [&] { arrive_in_block(1 + (group + 1) % P::kGroups, 256); };
+    if (group == P::kGroups - 1) pass_turn();
+    for (int index = blockIdx.x; index < a.items; index += gridDim.x) {
+        const Item item = Item::at<P>(a, index);
+        const int image = item.unit / a.shape.per_image;
+        float score[P::kKeys / 2];
+        float sums[P::kSize / 2] = {};
+        unsigned weights[P::kKeys / 16][4];
+        Rows rows;
+
+        wait_barrier(m.queries_full(), queries_parity);
+        queries_parity ^= 1;
+        queries.load(warp, lane);
+        if (Queries<P>::kInRegisters) done(m.queries_free());
+        wait_barrier(m.keys_full(keys.stage), keys.parity);
+        take_turn();
+        begin_products();
+        queries.multiply(score, m.keys + keys.stage * P::kTileBytes);
+        commit_products();
+        pass_turn();
+        wait_for_products<0>();
+        done(m.keys_free(keys.stage));
+        keys.next();
+        weigh<P, kMasked>(score, rows, a, image, item.begin * P::kKeys, lane);
+        pack_weights<P>(weights, score);
+
+        for (int tile = item.begin + 1; tile < item.end; ++tile) {
+            wait_barrier(m.keys_full(keys.stage), keys.parity);
+            wait_barrier(m.values_full(values.stage), values.parity);
+            take_turn();
+            begin_products();
+            queries.multiply(score, m.keys + keys.stage * P::kTileBytes);
+            commit_products();
+            multiply_values<P>(sums, weights, m.values + values.stage * P::kTileBytes);
+            commit_products();
+            pass_turn();
+            wait_for_products<1>();
+            done(m.keys_free(keys.stage));
+            keys.next();
+            weigh<P, kMasked>(score, rows, a, image, tile * P::kKeys, lane);
+            wait_for_products<0>();
+            done(m.values_free(values.stage));
+            values.next();
+#pragma unroll
+            for (int i = 0; i < P::kSize / 2; ++i) sums[i] *= rows.keep[i / 2 % 2];
+            pack_weights<P>(weights, score);
+        }
+        if (!Queries<P>::kInRegisters) done(m.queries_free());
+        wait_barrier(m.values_full(values.stage), values.parity);
+        begin_products();
+        multiply_values<P>(sums, weights, m.values + values.stage * P::kTileBytes);
+        commit_products();
+        wait_for_products<0>();
+        done(m.values_free(values.stage));
+        values.next();
+        store_rows<P, kSplit, Out>(a, item, rows, sums, item.block * P::kQueries + group * 64 + warp * 16, lane);
+    }
+}
+
+template <typename P, bool kMasked, bool kSplit, typename Out>
+__global__ void __launch_bounds__(P::kThreads, 1) wgmma_kernel(const __grid_constant__ WgmmaArgs a) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    extern __shared__ unsigned char memory[];
+    const Shared<P> m(shared_address(memory));
+    if (threadIdx.x == 0) {
+        constexpr int kReaders = 4 * P::kGroups;  // warps
+        init_barrier(m.queries_full(), 1);
+        init_barrier(m.queries_free(), kReaders);
+        for (int s = 0; s < P::kStages; ++s) {
+            init_barrier(m.keys_full(s), 1);
+            init_barrier(m.values_full(s), 1);
+            init_barrier(m.keys_free(s), kReaders);
+            init_barrier(m.values_free(s), kReaders);
+        }
+        publish_barriers();
+    }
+    __syncthreads();
+    if (threadIdx.x < 128) {
+        give_registers<P::kFetchRegisters>();
+        if (threadIdx.x == 0) fetch<P>(a, m);
+    } else {
+        take_registers<P::kMultiplyRegisters>();
+        multiply<P, kMasked, kSplit, Out>(a, m);
+    }
+#else
+    (void)a;
+#endif
+}
+
+}  // namespace sam3::cuda::hopper
