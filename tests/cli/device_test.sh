@@ -2,7 +2,7 @@
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 stand_in=$(dirname "$program")/libsam3_stand_in.so
 model=$root/models/sam3-shapes.gguf
-segment=(segment -m "$model" -i "$root/assets/squares.jpg" -t square --image-size 168 --threshold 0.3)
+segment=(segment -m "$model" -i "$root/assets/squares.jpg" -t square --image-size 168 --threshold 0.3 -o out -f csv --overwrite)
 
 test_auto_takes_a_gpu_that_is_there() {
     SAM3_DEVICE= SAM3_CUDA_PLUGIN=$stand_in run 0 doctor
