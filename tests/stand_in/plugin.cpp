@@ -108,7 +108,9 @@ public:
     std::string name() const override { return "stand-in for a GPU"; }
     bool is_host() const override { return false; }
     const KernelTable& kernels() const override { return kernels_; }
-    bool has_precision(Precision precision) const override { return precision == Precision::f32 || precision == Precision::bf16; }
+    bool has_precision(Precision precision) const override {
+        return precision == Precision::f32 || precision == Precision::bf16;
+    }
     Precision usual_precision() const override { return Precision::bf16; }
 
     std::shared_ptr<Buffer> allocate(size_t bytes) override {
