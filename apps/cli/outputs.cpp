@@ -57,6 +57,7 @@ Outputs Outputs::as_before(std::string folder, const nlohmann::ordered_json& set
     options.tolerance = settings.at("tolerance").get<float>();
     options.jpeg_quality = settings.at("jpeg_quality").get<int>();
     options.soft_edge = settings.at("soft_edge").get<float>();
+    options.folder = settings.at("folder").get<std::string>();
     options.truth = settings.at("truth").get<std::string>();
     auto formats = settings.at("formats").get<std::vector<std::string>>();
     formats.insert(formats.end(), more_formats.begin(), more_formats.end());
@@ -81,6 +82,7 @@ nlohmann::ordered_json Outputs::settings() const {
             {"tolerance", options_.tolerance},
             {"jpeg_quality", options_.jpeg_quality},
             {"soft_edge", options_.soft_edge},
+            {"folder", options_.folder},
             {"truth", options_.truth}};
 }
 

@@ -7,6 +7,7 @@
 #include "model_identity.h"
 #include "preview.h"
 #include "util/error.h"
+#include "util/output_names.h"
 #include "util/sha256.h"
 #include "values.h"
 
@@ -114,14 +115,18 @@ void SegmentJob::choose_outputs() {
     beside_ = options_.output.empty() && options_.formats.empty() && options_.dump.empty();
     if (beside_) formats = {"overlay"};
     if (!options_.output.empty() && options_.formats.empty()) formats = {"json", "overlay"};
-    outputs_.emplace(options_.output, formats, options_.write);
+    WriteOptions write = options_.write;
+    std::vector<std::string> names;
+    for (const Input& input : inputs_) names.push_back(input.name);
+    write.folder = shared_folder(names);
+    outputs_.emplace(options_.output, formats, write);
     printed_ = named && options_.output.empty();
     if (printed_) {
         if (formats.size() > 1 || (formats.front() != "json" && formats.front() != "jsonl"))
             throw UsageError("these formats need --output DIR; without it json or jsonl is printed");
         if (formats.front() == "json" && inputs_.size() > 1)
             throw UsageError("--format json prints one picture's result: use jsonl for several, or give --output DIR");
-        outputs_.emplace("", std::vector<std::string>(), options_.write);
+        outputs_.emplace("", std::vector<std::string>(), write);
     }
     outputs_->protect(inputs_);
     if (options_.overwrite) outputs_->set_existing(Outputs::Existing::replace);

@@ -8,6 +8,7 @@
 #include "progress.h"
 #include "status.h"
 #include "track_files.h"
+#include "track_formats.h"
 #include "track_prompts.h"
 #include "util/error.h"
 #include "values.h"
@@ -50,14 +51,6 @@ struct Step {
 
 // Frames that come once, of a number that is not known.
 bool is_stream(const Options& options) { return options.video == "-" || is_camera(options.video); }
-
-std::set<std::string> checked_formats(const Options& options) {
-    std::set<std::string> formats(options.formats.begin(), options.formats.end());
-    for (const std::string& format : formats)
-        if (format != "json" && format != "png" && format != "overlay")
-            throw UsageError(str("--format knows json, png and overlay, found '", printable(format), "'"));
-    return formats;
-}
 
 void check(const Options& options) {
     if (options.texts.empty() && options.prompts.empty())
@@ -346,13 +339,11 @@ void run_pipe(const Options& options, const std::set<std::string>& formats, Trac
 
 void run(const Options& options) {
     check(options);
-    const std::set<std::string> formats = checked_formats(options);
-    const std::string name = is_camera(options.video) ? "camera"
-                             : is_stream(options)
-                                 ? "stdin"
-                                 : std::filesystem::absolute(options.video).lexically_normal().stem().string();
-    TrackFiles files((std::filesystem::path(options.output) / (name.empty() ? "video" : name)).string(),
-                     formats.count("png") != 0);
+    const std::set<std::string> formats = checked_track_formats(options.formats);
+    std::string name = is_camera(options.video) ? "camera" : "stdin";
+    if (!is_stream(options)) name = std::filesystem::absolute(options.video).lexically_normal().stem().string();
+    const std::string stem = (std::filesystem::path(options.output) / (name.empty() ? "video" : name)).string();
+    TrackFiles files(stem, formats.count("png") != 0);
     Status status(options.quiet);
     catch_interrupts();
     if (is_stream(options))
@@ -360,7 +351,10 @@ void run(const Options& options) {
     else
         run_file(options, formats, files, status);
     status.clear();
+    const std::vector<std::string> more = write_track_formats(stem, formats);
     print_summary(options, files, count(files), formats.count("overlay") != 0);
+    for (const std::string& path : more)
+        if (!options.quiet) std::cout << printable(path) << "\n";
 }
 
 }  // namespace
@@ -382,8 +376,10 @@ void add_track(CLI::App& program, Action& chosen) {
         ->allow_extra_args(false);
     prompts->add_to(*command);
     command
-        ->add_option("-f,--format", options->formats,
-                     "json (always written: a line a frame), png (label maps), overlay (MP4); separated by commas")
+        ->add_option(
+            "-f,--format", options->formats,
+            "json (always written: a line a frame), png (label maps), overlay (MP4), mots, davis, ytvis, veval, csv "
+            "and others (docs/formats.md); separated by commas")
         ->delimiter(',')
         ->allow_extra_args(false);
     command->add_option("--direction", options->direction, "forward, backward or both from the start frame")
@@ -432,7 +428,8 @@ void add_track(CLI::App& program, Action& chosen) {
         "  sam3 track -m sam3 -i camera: -t person -o out -f overlay       # until Ctrl-C\n"
         "  ffmpeg -i clip.mkv -f yuv4mpegpipe - | sam3 track -m sam3 -i - -t person -o out\n"
         "Results: NAME.jsonl (a line a frame: ids, labels, scores, boxes, masks as COCO RLE), NAME_masks/FRAME.png,\n"
-        "NAME_overlay.mp4 with the sound of the video. Frames and coordinates are counted from 0.");
+        "NAME_overlay.mp4 with the sound of the video, NAME_mots and so on. Frames and coordinates are counted from "
+        "0.");
     command->callback([options, prompts, &chosen] {
         chosen = [options, prompts] {
             options->prompts = prompts->prompts();

@@ -165,6 +165,19 @@ test_shards_from_the_environment() {
     [ ! -e out ] || fail "a dry run wrote something"
 }
 
+test_data_sets_name_pictures_below_their_folder() {
+    pictures 2
+    mkdir in/sub
+    cp in/0.png in/sub/0.png
+    segment 0 "$PWD/in" -r -o out -f coco,yolo
+    python3 -c '
+import json
+coco = json.load(open("out/coco.json"))
+assert [image["file_name"] for image in coco["images"]] == ["0.png", "1.png", "sub/0.png"], coco["images"]
+'
+    [ -e out/yolo/data.yaml ] || fail "no data.yaml among $(find out/yolo)"
+}
+
 test_inputs_of_every_kind() {
     pictures 2
     mkdir -p in/sub

@@ -163,3 +163,16 @@ test_bad_masks_and_folders_are_refused() {
     run 1 track -m "$model" -i "$clip" --point 0:1:228,215 --frames 2 -o taken/out
     has stderr taken
 }
+
+test_formats_of_clips_are_made_from_the_lines() {
+    run 0 track -m "$model" -i "$root/assets/clip.mp4" -t "red square" --frames 3 -o out -f mots,davis,ytvis,csv
+    for path in clip_mots clip_davis clip_ytvis.json clip_summary.csv; do
+        [ -e "out/$path" ] || fail "no $path among $(ls out)"
+        has stdout "out/$path"
+    done
+    [ "$(find out/clip_davis -name '*.png' | wc -l)" = 3 ] || fail "expected three label maps"
+    run 2 track -m "$model" -i "$root/assets/clip.mp4" -t "red square" -o out2 -f labelmee
+    has stderr "there is no format 'labelmee'"
+    run 2 track -m "$model" -i "$root/assets/clip.mp4" -t "red square" -o out2 -f cutout
+    has stderr "still images"
+}
