@@ -135,6 +135,9 @@ void VideoWriter::Impl::open_encoder(const VideoWriterOptions& options) {
     if (h264) {
         av_dict_set(&settings, "preset", "fast", 0);
         av_dict_set_int(&settings, "crf", options.crf, 0);
+        // x264's macroblock tree reads memory that it never wrote (version 164 with AVX-512), so that with it the same
+        // frames now and then give another file.
+        av_dict_set_int(&settings, "mbtree", 0, 0);
     } else {
         encoder_->flags |= AV_CODEC_FLAG_QSCALE;
         encoder_->global_quality = FF_QP2LAMBDA * std::clamp(options.crf / 6, 1, 31);
