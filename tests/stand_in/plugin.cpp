@@ -1,9 +1,10 @@
-// A plug-in that passes for CUDA's where there is no GPU: the CPU's operators, on memory that nobody else can touch. A
-// test that runs on it crashes where code above src/runtime reads or writes a tensor of the device as if it were its
-// own.
+// A plug-in that passes for CUDA's where there is no GPU: the CPU's operators, on memory that nobody else can touch,
+// with a GPU's rounding between them in bf16. A test that runs on it crashes where code above src/runtime reads or
+// writes a tensor of the device as if it were its own, and shows what storing halves does to the masks.
 #include "runtime/cuda_plugin.h"
 #include "runtime/device.h"
 #include "util/error.h"
+#include "widened.h"
 
 #include <sys/mman.h>
 
@@ -95,11 +96,15 @@ struct VaultBuffer : Buffer {
 class StandIn final : public Device {
 public:
     StandIn() {
-#define SAM3_KERNEL(name, Args)                                                            \
-    kernels_.name = [](const ExecContext& context, const Args& args) {                     \
-        auto& self = static_cast<StandIn&>(context.device);                                \
-        const Vault::Key key(*self.vault_);                                                \
-        self.cpu_->kernels().name({*self.cpu_, context.threads, context.precision}, args); \
+#define SAM3_KERNEL(name, Args)                                                \
+    kernels_.name = [](const ExecContext& context, const Args& args) {         \
+        auto& self = static_cast<StandIn&>(context.device);                    \
+        const Vault::Key key(*self.vault_);                                    \
+        const ExecContext cpu{*self.cpu_, context.threads, context.precision}; \
+        Args in_f32 = args;                                                    \
+        Widened widened(cpu);                                                  \
+        widened(in_f32);                                                       \
+        self.cpu_->kernels().name(cpu, in_f32);                                \
     };
         SAM3_FOR_EACH_KERNEL(SAM3_KERNEL)
 #undef SAM3_KERNEL
@@ -112,6 +117,9 @@ public:
         return precision == Precision::f32 || precision == Precision::bf16;
     }
     Precision usual_precision() const override { return Precision::bf16; }
+    DType storage_type(Precision precision) const override {
+        return precision == Precision::f32 ? DType::f32 : DType::bf16;
+    }
 
     std::shared_ptr<Buffer> allocate(size_t bytes) override {
         return std::make_shared<VaultBuffer>(this, vault_, bytes);
@@ -129,13 +137,18 @@ public:
     void synchronize() override {}
 
     std::shared_ptr<const PackedLinear> pack_linear(const LinearSource& source, Precision precision) override {
-        return cpu_->pack_linear(source, precision);
+        return with_results(cpu_->pack_linear(source, precision), precision);
     }
     std::shared_ptr<const PackedConv2d> pack_conv2d(const Conv2dSource& source, Precision precision) override {
-        return cpu_->pack_conv2d(source, precision);
+        return with_results(cpu_->pack_conv2d(source, precision), precision);
     }
 
 private:
+    template <typename Packed>
+    std::shared_ptr<const Packed> with_results(std::shared_ptr<const Packed> packed, Precision precision) const {
+        std::const_pointer_cast<Packed>(packed)->out_type = storage_type(precision);  // nobody else has it yet
+        return packed;
+    }
     void move(void* destination, const void* source, size_t bytes) {
         const Vault::Key key(*vault_);
         if (bytes > 0) std::memcpy(destination, source, bytes);
