@@ -135,12 +135,21 @@ PromptPart ImageSession::encode_prompt(const ConceptPrompt& prompt) {
     }
     ops_.trace("text.features", part.text.unsqueeze(0));
     if (!geometry.empty() || model_->behaviour().cls_on_text_only) {
-        const DetectorFeatures features = detector_features().image(prompt.image);  // has a time of its own
-        const Timing timing = time_step("geometry_encoder");
-        part.geometry = model_->detector().encode_geometry(ops_, features, geometry);
+        part.geometry = encode_geometry(prompt.image, geometry);
         ops_.trace("geometry.features", part.geometry);
     }
     return part;
+}
+
+// Without any geometry the encoder still says something of the image, the same for every phrase.
+Tensor ImageSession::encode_geometry(int image, const GeometryPrompt& geometry) {
+    Tensor& kept = no_geometry_[static_cast<size_t>(image)];
+    if (geometry.empty() && kept) return kept;
+    const DetectorFeatures features = detector_features().image(image);  // has a time of its own
+    const Timing timing = time_step("geometry_encoder");
+    const Tensor encoded = model_->detector().encode_geometry(ops_, features, geometry);
+    if (geometry.empty()) kept = encoded;
+    return encoded;
 }
 
 const DetectorFeatures& ImageSession::detector_features() {
@@ -158,12 +167,14 @@ DetectorFeatures ImageSession::features_for(std::span<const ConceptPrompt> promp
                                        [&](const ConceptPrompt& p) { return p.image == prompts.front().image; });
     const DetectorFeatures& all = detector_features();
     if (one_image) return all.image(prompts.front().image);
-    DetectorFeatures gathered;
-    for (size_t level = 0; level < all.maps.size(); ++level) {
+    const auto gather = [&](const Tensor& batch) {
         std::vector<Tensor> rows;
-        for (const ConceptPrompt& prompt : prompts) rows.push_back(all.maps[level].slice(0, prompt.image, 1));
-        gathered.maps.push_back(ops_.concat(rows, 0));
-    }
+        for (const ConceptPrompt& prompt : prompts) rows.push_back(batch.slice(0, prompt.image, 1));
+        return ops_.concat(rows, 0);
+    };
+    DetectorFeatures gathered;
+    for (const Tensor& map : all.maps) gathered.maps.push_back(gather(map));
+    gathered.begun = gather(all.begun);
     return gathered;
 }
 

@@ -46,6 +46,7 @@ void ImageSession::encode(std::span<const Image> images) {
     seconds_.clear();
     trunk_ = {};
     detector_features_ = {};
+    no_geometry_.assign(images.size(), {});
     interactive_features_.clear();
     const auto side = static_cast<int>(model_->image_size());
     const Preprocessing& preprocessing = model_->network().preprocessing();

@@ -122,6 +122,7 @@ private:
     GeometryPrompt geometry_of(const ConceptPrompt& prompt) const;
     PromptPart encode_prompt(const ConceptPrompt& prompt);
     const DetectorFeatures& detector_features();
+    Tensor encode_geometry(int image, const GeometryPrompt& geometry);
     DetectorFeatures features_for(std::span<const ConceptPrompt> prompts);
     void detect_batch(std::span<const ConceptPrompt> prompts, std::vector<ConceptResult>& results);
     ConceptResult read_out(const Sam3Detector::Output& output, int64_t row, const ConceptPrompt& prompt);
@@ -144,6 +145,7 @@ private:
     Ops ops_;
     Tensor trunk_;                                           // the image encoder's output
     DetectorFeatures detector_features_;                     // made by the first concept prompt
+    std::vector<Tensor> no_geometry_;                        // an image's, made by its first prompt without geometry
     std::vector<InteractiveFeatures> interactive_features_;  // made by the first click
     std::vector<ImageSize> sizes_;
     uint64_t encodings_ = 0;

@@ -62,17 +62,25 @@ DetrDecoder::DetrDecoder(const nn::LoadContext& context, const Scope& scope, con
     initial_boxes_ =
         nn::to_device(context, (scope / "reference_points").tensor("weight", {queries, 4})).reshape({1, queries, 4});
 
+    const nn::Attention::Options cross{.heads = config.heads, .own_keys = false};
+    std::vector<Scope> text, vision;
     for (int i = 0; i < config.layers; ++i) {
         const Scope layer = scope / "layers" / i;
-        layers_.push_back({nn::Attention(context, layer / "self_attn", c, config.heads),
-                           nn::Attention(context, layer / "text_cross_attn", c, config.heads),
-                           nn::Attention(context, layer / "vision_cross_attn", c, config.heads),
+        text.push_back(layer / "text_cross_attn");
+        vision.push_back(layer / "vision_cross_attn");
+        layers_.push_back({nn::SelfAttention(context, layer / "self_attn", c, config.heads),
+                           nn::Attention(context, text.back(), c, cross),
+                           nn::Attention(context, vision.back(), c, cross),
                            nn::LayerNorm(context, layer / "self_attn_layer_norm", c, nn::kNormEps, kStream),
                            nn::LayerNorm(context, layer / "text_cross_attn_layer_norm", c, nn::kNormEps, kStream),
                            nn::LayerNorm(context, layer / "vision_cross_attn_layer_norm", c, nn::kNormEps, kStream),
                            nn::LayerNorm(context, layer / "mlp_layer_norm", c, nn::kNormEps, kStream),
                            nn::Mlp(context, layer / "mlp", c, config.mlp_size, config.activation)});
     }
+    text_keys_ = nn::StackedKeys(context, text, "k_proj", c);
+    text_values_ = nn::StackedKeys(context, text, "v_proj", c);
+    vision_keys_ = nn::StackedKeys(context, vision, "k_proj", c);
+    vision_values_ = nn::StackedKeys(context, vision, "v_proj", c);
 }
 
 std::shared_ptr<const DetrDecoder::Coordinates> DetrDecoder::coordinates_for(Ops& ops, int64_t height,
@@ -116,15 +124,15 @@ AttentionOptions DetrDecoder::box_bias(Ops& ops, const Tensor& boxes, const Coor
 
 // Post-norm; x [B, 1 + Q, C].
 Tensor DetrDecoder::layer_forward(Ops& ops, const Layer& layer, const Tensor& input, const Tensor& query_position,
-                                  const Tensor& keys, const Tensor& memory, const PromptTokens& prompt,
-                                  const AttentionOptions& bias) const {
-    Tensor q = ops.add(input, query_position);
-    Tensor x = layer.self_norm.forward(ops, layer.self_attention.forward(ops, q, q, input, input));
-    q = ops.add(x, query_position);
+                                  const KeysValues& seen, const Tensor& text_mask, const AttentionOptions& bias) const {
+    const Tensor placed = ops.add(input, query_position);
+    Tensor x = layer.self_norm.forward(ops, layer.self_attention.forward(ops, placed, input, input));
+    Tensor q = layer.text_attention.project_query(ops, ops.add(x, query_position));
     x = layer.text_norm.forward(
-        ops, layer.text_attention.forward(ops, q, prompt.tokens, prompt.tokens, x, {.key_mask = prompt.mask}));
-    q = ops.add(x, query_position);
-    x = layer.vision_norm.forward(ops, layer.vision_attention.forward(ops, q, keys, memory, x, bias));
+        ops, layer.text_attention.attend(ops, q, seen.text_keys, seen.text_values, x, {.key_mask = text_mask}));
+    q = layer.vision_attention.project_query(ops, ops.add(x, query_position));
+    x = layer.vision_norm.forward(ops,
+                                  layer.vision_attention.attend(ops, q, seen.vision_keys, seen.vision_values, x, bias));
     return layer.mlp_norm.forward(ops, layer.mlp.forward(ops, x, x));
 }
 
@@ -132,14 +140,17 @@ DetrDecoder::Output DetrDecoder::forward(Ops& ops, const Tensor& memory, const T
                                          const PromptTokens& prompt, int64_t height, int64_t width) const {
     const int64_t batch = memory.dim(0);
     const auto coordinates = coordinates_for(ops, height, width);
-    const Tensor keys = ops.stored(ops.add(memory, positions));
-    const Tensor values = ops.stored(memory);
-    const PromptTokens stored{ops.stored(prompt.tokens), prompt.mask, prompt.mean};
+    const std::vector<Tensor> vision_keys = vision_keys_.forward(ops, ops.add(memory, positions));
+    const std::vector<Tensor> vision_values = vision_values_.forward(ops, memory);
+    const Tensor tokens = ops.stored(prompt.tokens);
+    const std::vector<Tensor> text_keys = text_keys_.forward(ops, tokens);
+    const std::vector<Tensor> text_values = text_values_.forward(ops, tokens);
     Tensor x = ops.contiguous(initial_tokens_.expand(0, batch));
     Tensor boxes = ops.unary(ops.contiguous(initial_boxes_.expand(0, batch)), Unary::sigmoid);
     Tensor normed;
     for (size_t i = 0; i < layers_.size(); ++i) {
-        x = layer_forward(ops, layers_[i], x, query_positions(ops, boxes), keys, values, stored,
+        x = layer_forward(ops, layers_[i], x, query_positions(ops, boxes),
+                          {text_keys[i], text_values[i], vision_keys[i], vision_values[i]}, prompt.mask,
                           box_bias(ops, boxes, *coordinates));
         ops.trace("decoder.layer." + std::to_string(i), x);
         normed = output_norm_.forward(ops, x.slice(1, 1, queries_));

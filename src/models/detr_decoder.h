@@ -26,16 +26,19 @@ public:
 
 private:
     struct Layer {
-        nn::Attention self_attention, text_attention, vision_attention;
+        nn::SelfAttention self_attention;
+        nn::Attention text_attention, vision_attention;
         nn::LayerNorm self_norm, text_norm, vision_norm, mlp_norm;
         nn::Mlp mlp;
     };
     struct Coordinates {
         Tensor rows, columns;  // [1, 1, H, 1] and [1, 1, W, 1]: i / size
     };
+    struct KeysValues {  // of one layer
+        Tensor text_keys, text_values, vision_keys, vision_values;
+    };
     Tensor layer_forward(Ops& ops, const Layer& layer, const Tensor& x, const Tensor& query_position,
-                         const Tensor& keys, const Tensor& memory, const PromptTokens& prompt,
-                         const AttentionOptions& bias) const;
+                         const KeysValues& seen, const Tensor& text_mask, const AttentionOptions& bias) const;
     AttentionOptions box_bias(Ops& ops, const Tensor& boxes, const Coordinates& coordinates) const;
     Tensor query_positions(Ops& ops, const Tensor& boxes) const;
     std::shared_ptr<const Coordinates> coordinates_for(Ops& ops, int64_t height, int64_t width) const;
@@ -46,6 +49,7 @@ private:
     Tensor initial_boxes_;   // [1, Q, 4], logits
     nn::Linear to_edges_;    // cxcywh -> x0, x1, y0, y1
     std::vector<Layer> layers_;
+    nn::StackedKeys text_keys_, text_values_, vision_keys_, vision_values_;  // of all layers
     nn::LayerNorm output_norm_, presence_norm_;
     nn::MlpHead box_head_, presence_head_, position_head_, bias_x_, bias_y_;
     SizeCache<Coordinates> coordinates_;

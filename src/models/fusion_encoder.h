@@ -19,16 +19,22 @@ public:
     FusionEncoder() = default;
     FusionEncoder(const nn::LoadContext& context, const Scope& scope, const StackConfig& config);
 
-    // features [1 or B, T, C], positions [T, C] -> [B, T, C]. With one image for several prompts the first
-    // self-attention, which no prompt has touched yet, is computed once.
-    Tensor forward(Ops& ops, const Tensor& features, const Tensor& positions, const PromptTokens& prompt) const;
+    // What comes before the first look at a prompt, so once for an image: the first layer's self-attention.
+    // features [N, T, C], positions [T, C] -> [N, T, C]
+    Tensor begin(Ops& ops, const Tensor& features, const Tensor& positions) const;
+    // The rest; begun [1 or B, T, C] -> [B, T, C]
+    Tensor forward(Ops& ops, const Tensor& begun, const Tensor& positions, const PromptTokens& prompt) const;
 
 private:
     struct Layer {
         nn::LayerNorm norm1, norm2, norm3;
-        nn::Attention self_attention, cross_attention;
+        nn::SelfAttention self_attention;
+        nn::Attention cross_attention;
         nn::Mlp mlp;
     };
+    static Tensor look_around(Ops& ops, const Layer& layer, const Tensor& x, const Tensor& positions);
+
+    nn::StackedKeys prompt_keys_, prompt_values_;
     std::vector<Layer> layers_;
 };
 

@@ -57,7 +57,7 @@ GeometryEncoder::GeometryEncoder(const nn::LoadContext& context, const Scope& sc
         layers_.push_back({nn::LayerNorm(context, layer / "layer_norm1", c, nn::kNormEps),
                            nn::LayerNorm(context, layer / "layer_norm2", c, nn::kNormEps),
                            nn::LayerNorm(context, layer / "layer_norm3", c, nn::kNormEps),
-                           nn::Attention(context, layer / "self_attn", c, config.heads),
+                           nn::SelfAttention(context, layer / "self_attn", c, config.heads),
                            nn::Attention(context, layer / "cross_attn", c, config.heads),
                            nn::Mlp(context, layer / "mlp", c, config.mlp_size, config.activation)});
     }
@@ -130,7 +130,7 @@ Tensor GeometryEncoder::forward(Ops& ops, const Tensor& features, const Tensor& 
         Tensor y = in[0];
         for (const Layer& layer : layers_) {
             const Tensor h = layer.norm1.forward(ops, y);
-            y = layer.self_attention.forward(ops, h, h, h, y);
+            y = layer.self_attention.forward(ops, h, h, y);
             y = layer.cross_attention.forward(ops, layer.norm2.forward(ops, y), keys, in[1], y);
             y = layer.mlp.forward(ops, layer.norm3.forward(ops, y), y);
         }

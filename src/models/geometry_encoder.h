@@ -35,7 +35,8 @@ public:
 private:
     struct Layer {
         nn::LayerNorm norm1, norm2, norm3;
-        nn::Attention self_attention, cross_attention;
+        nn::SelfAttention self_attention;
+        nn::Attention cross_attention;
         nn::Mlp mlp;
     };
     Tensor encode_boxes(Ops& ops, const Tensor& normed, const std::vector<GeometryPrompt::Box>& boxes) const;

@@ -6,15 +6,27 @@ namespace sam3 {
 
 namespace {
 constexpr int kGroups = 8;
+
+Tensor transposed(const Tensor& matrix) {
+    const int64_t rows = matrix.dim(0), columns = matrix.dim(1);
+    Tensor out = Tensor::host({columns, rows});
+    for (int64_t r = 0; r < rows; ++r)
+        for (int64_t c = 0; c < columns; ++c) out.data<float>()[c * rows + r] = matrix.data<float>()[r * columns + c];
+    return out;
+}
+
 }  // namespace
 
 // Files carry one convolution more than there are steps between the neck's levels; it is never used.
 MaskHead::MaskHead(const nn::LoadContext& context, const Scope& scope, int64_t channels, int heads, int stages)
     : prompt_attention_(context, scope / "prompt_cross_attn", channels, heads),
       prompt_norm_(context, scope / "prompt_cross_attn_norm", channels, nn::kNormEps),
-      instance_(context, scope / "instance_projection", channels, channels, {.kernel = 1}),
       semantic_(context, scope / "semantic_projection", channels, 1, {.kernel = 1}),
       mask_embed_(context, scope / "mask_embedder" / "layers", {"0", "1", "2"}, channels, channels, channels) {
+    const Scope instance = scope / "instance_projection";
+    const Tensor weight = instance.tensor("weight", {channels, channels, 1, 1}).reshape({channels, channels});
+    instance_weight_ = nn::Linear(context, transposed(weight), Tensor());
+    instance_bias_ = nn::Linear(context, instance.tensor("bias", {channels}).reshape({1, channels}), Tensor());
     for (int i = 0; i < std::min(stages, Neck::kLevels - 1); ++i) {
         convs_.emplace_back(context, scope / "pixel_decoder" / "conv_layers" / i, channels, channels,
                             nn::Conv2d::Options{.kernel = 3, .padding = 1});
@@ -44,8 +56,12 @@ Tensor MaskHead::masks(Ops& ops, const Tensor& pixels, const Tensor& queries) co
     const int64_t batch = pixels.dim(0);
     const int64_t height = pixels.dim(1);
     const int64_t width = pixels.dim(2);
-    const Tensor features = instance_.forward(ops, pixels).reshape({batch, height * width, pixels.dim(3)});
-    const Tensor logits = ops.matmul(mask_embed_.forward(ops, queries), features, /*transpose_b=*/true);
+    // Pixels are projected, then multiplied with the masks' vectors; the vectors are far fewer, so these are projected:
+    // m . (W p + b) = (W^T m) . p + m . b
+    const Tensor vectors = mask_embed_.forward(ops, queries);
+    const Tensor logits = ops.matmul(instance_weight_.forward(ops, vectors),
+                                     pixels.reshape({batch, height * width, pixels.dim(3)}), /*transpose_b=*/true);
+    ops.add_(logits, instance_bias_.forward(ops, vectors));
     return logits.reshape({batch, queries.dim(1), height, width});
 }
 

@@ -26,7 +26,8 @@ private:
     nn::LayerNorm prompt_norm_;
     std::vector<nn::Conv2d> convs_;
     std::vector<nn::GroupNorm> norms_;
-    nn::Conv2d instance_, semantic_;
+    nn::Conv2d semantic_;
+    nn::Linear instance_weight_, instance_bias_;  // of the projection of pixels, turned to the masks' side
     nn::MlpHead mask_embed_;
 };
 

@@ -17,11 +17,14 @@ Tensor corners(Ops& ops, const Tensor& boxes) {
     return ops.concat({ops.sub(centre, half), ops.add(centre, half)}, -1);
 }
 
+Tensor tokens_of(const Tensor& map) { return map.reshape({map.dim(0), map.dim(1) * map.dim(2), map.dim(3)}); }
+
 }  // namespace
 
 DetectorFeatures DetectorFeatures::image(int64_t index) const {
     DetectorFeatures one;
     for (const Tensor& map : maps) one.maps.push_back(map.slice(0, index, 1));
+    one.begun = begun.slice(0, index, 1);
     return one;
 }
 
@@ -43,8 +46,15 @@ std::shared_ptr<const Tensor> Sam3Detector::positions_for(Ops& ops, int64_t heig
 }
 
 DetectorFeatures Sam3Detector::features(Ops& ops, const Tensor& trunk) const {
-    DetectorFeatures features{
-        ops.stage("detector_neck", {trunk}, [&](const std::vector<Tensor>& in) { return neck_.forward(ops, in[0]); })};
+    const auto positions = positions_for(ops, trunk.dim(1), trunk.dim(2));
+    DetectorFeatures features;
+    features.maps = ops.stage("detector_neck", {trunk}, [&](const std::vector<Tensor>& in) {
+        std::vector<Tensor> out = neck_.forward(ops, in[0]);
+        out.push_back(fusion_encoder_.begin(ops, tokens_of(out.back()), *positions));
+        return out;
+    });
+    features.begun = features.maps.back();
+    features.maps.pop_back();
     for (size_t i = 0; i < features.maps.size(); ++i) ops.trace("vision.fpn." + std::to_string(i), features.maps[i]);
     return features;
 }
@@ -96,12 +106,11 @@ Sam3Detector::Output Sam3Detector::detect(Ops& ops, const DetectorFeatures& feat
     const int64_t height = map.dim(1);
     const int64_t width = map.dim(2);
     const auto positions = positions_for(ops, height, width);
-    const std::vector<Tensor> inputs = {features.maps[0], features.maps[1], map,
+    const std::vector<Tensor> inputs = {features.maps[0], features.maps[1], map,        features.begun,
                                         prompt.tokens,    prompt.mask,      prompt.mean};
     const std::vector<Tensor> out = ops.stage("concept_decoder", inputs, [&](const std::vector<Tensor>& in) {
-        const PromptTokens p{in[3], in[4], in[5]};
-        const Tensor flat = in[2].reshape({in[2].dim(0), height * width, in[2].dim(3)});
-        const Tensor memory = fusion_encoder_.forward(ops, flat, *positions, p);
+        const PromptTokens p{in[4], in[5], in[6]};
+        const Tensor memory = fusion_encoder_.forward(ops, in[3], *positions, p);
         ops.trace("fusion.output", memory);
         const DetrDecoder::Output decoded = decoder_.forward(ops, memory, *positions, p, height, width);
         const Tensor logits = scoring_.forward(ops, decoded.queries, p);

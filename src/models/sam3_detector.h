@@ -12,9 +12,10 @@
 
 namespace sam3 {
 
-// What the detector knows of a batch of images: its neck's maps, finest first.
+// What the detector knows of a batch of images before it has heard a prompt: its neck's maps, finest first.
 struct DetectorFeatures {
     std::vector<Tensor> maps;  // [N, 4H, 4W, D], [N, 2H, 2W, D], [N, H, W, D]
+    Tensor begun;              // [N, H*W, D]: the fusion encoder's first step on the coarsest map
 
     DetectorFeatures image(int64_t index) const;  // views of one image of the batch
 };

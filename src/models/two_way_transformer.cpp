@@ -8,11 +8,10 @@ constexpr float kFinalNormEps = 1e-5F;
 
 TwoWayTransformer::TwoWayTransformer(const nn::LoadContext& context, const Scope& scope, const TwoWayConfig& config) {
     const int64_t c = config.hidden_size;
-    const nn::Attention::Options whole{.heads = config.heads};
     const nn::Attention::Options reduced{.heads = config.heads, .inner = c / config.downsample_rate};
     for (int i = 0; i < config.layers; ++i) {
         const Scope layer = scope / "layers" / i;
-        blocks_.push_back({nn::Attention(context, layer / "self_attn", c, whole),
+        blocks_.push_back({nn::SelfAttention(context, layer / "self_attn", c, config.heads),
                            nn::Attention(context, layer / "cross_attn_token_to_image", c, reduced),
                            nn::Attention(context, layer / "cross_attn_image_to_token", c, reduced),
                            nn::LayerNorm(context, layer / "layer_norm1", c, config.norm_eps),
@@ -42,10 +41,9 @@ TwoWayTransformer::Output TwoWayTransformer::forward(Ops& ops, const Tensor& tok
         const Block& block = blocks_[i];
         const bool first = i == 0;
         if (first) {  // the first block has neither position nor residual in its self-attention
-            queries = block.self_attention.forward(ops, queries, queries, queries, {}, masked);
+            queries = block.self_attention.forward(ops, queries, queries, {}, masked);
         } else {
-            const Tensor q = ops.add(queries, tokens);
-            queries = block.self_attention.forward(ops, q, q, queries, queries, masked);
+            queries = block.self_attention.forward(ops, ops.add(queries, tokens), queries, queries, masked);
         }
         queries = block.norm1.forward(ops, queries);
 

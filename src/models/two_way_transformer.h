@@ -38,7 +38,8 @@ public:
 
 private:
     struct Block {
-        nn::Attention self_attention, token_to_image, image_to_token;
+        nn::SelfAttention self_attention;
+        nn::Attention token_to_image, image_to_token;
         nn::LayerNorm norm1, norm2, norm3, norm4;
         nn::MlpHead mlp;
     };

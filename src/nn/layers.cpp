@@ -120,8 +120,10 @@ Attention::Attention(const LoadContext& context, const Scope& scope, int64_t cha
     : heads_(options.heads) {
     const int64_t inner = options.inner == 0 ? channels : options.inner;
     q_ = Linear(context, scope / "q_proj", channels, inner);
-    k_ = Linear(context, scope / "k_proj", channels, inner);
-    v_ = Linear(context, scope / "v_proj", channels, inner);
+    if (options.own_keys) {
+        k_ = Linear(context, scope / "k_proj", channels, inner);
+        v_ = Linear(context, scope / "v_proj", channels, inner);
+    }
     o_ = Linear(context, scope / options.out_name, inner, channels);
 }
 
@@ -132,6 +134,43 @@ Tensor Attention::attend(Ops& ops, const Tensor& query, const Tensor& key, const
     const Tensor attended =
         ops.attention(expand_batch(query, batch), expand_batch(key, batch), expand_batch(value, batch), options);
     return o_.forward(ops, attended, Activation::none, residual ? expand_batch(residual, batch) : residual);
+}
+
+SelfAttention::SelfAttention(const LoadContext& context, const Scope& scope, int64_t channels, int heads)
+    : query_key_(context, {scope / "q_proj", scope / "k_proj"}, channels, channels),
+      value_(context, scope / "v_proj", channels, channels),
+      out_(context, scope / "o_proj", channels, channels),
+      heads_(heads) {}
+
+Tensor SelfAttention::forward(Ops& ops, const Tensor& placed, const Tensor& x, const Tensor& residual,
+                              AttentionOptions options) const {
+    options.heads = heads_;
+    const Tensor both = query_key_.forward(ops, placed);
+    const int64_t channels = both.dim(-1) / 2;
+    const Tensor attended =
+        ops.attention(both.slice(-1, 0, channels), both.slice(-1, channels, channels), value_.forward(ops, x), options);
+    return out_.forward(ops, attended, Activation::none, residual);
+}
+
+namespace {
+
+std::vector<Scope> inside(const std::vector<Scope>& scopes, const std::string& name) {
+    std::vector<Scope> named;
+    for (const Scope& scope : scopes) named.push_back(scope / name);
+    return named;
+}
+
+}  // namespace
+
+StackedKeys::StackedKeys(const LoadContext& context, const std::vector<Scope>& layers, const std::string& name,
+                         int64_t channels)
+    : all_(context, inside(layers, name), channels, channels), channels_(channels) {}
+
+std::vector<Tensor> StackedKeys::forward(Ops& ops, const Tensor& x) const {
+    const Tensor all = all_.forward(ops, x);
+    std::vector<Tensor> each;
+    for (int64_t start = 0; start < all.dim(-1); start += channels_) each.push_back(all.slice(-1, start, channels_));
+    return each;
 }
 
 }  // namespace sam3::nn

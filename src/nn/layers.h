@@ -127,6 +127,7 @@ public:
         int heads = 1;
         int64_t inner = 0;  // size after the projections; 0: as before them
         std::string out_name = "o_proj";
+        bool own_keys = true;  // false: keys and values are projected elsewhere (StackedKeys), only attend() is called
     };
     Attention() = default;
     Attention(const LoadContext& context, const Scope& scope, int64_t channels, const Options& options);
@@ -149,6 +150,34 @@ public:
 private:
     Linear q_, k_, v_, o_;
     int heads_ = 1;
+};
+
+// Multi-head self-attention: queries and keys, from the tokens with their positions, are one product; values come from
+// the tokens without.
+class SelfAttention {
+public:
+    SelfAttention() = default;
+    SelfAttention(const LoadContext& context, const Scope& scope, int64_t channels, int heads);
+    Tensor forward(Ops& ops, const Tensor& placed, const Tensor& x, const Tensor& residual = {},
+                   AttentionOptions options = {}) const;
+
+private:
+    Linear query_key_, value_, out_;
+    int heads_ = 1;
+};
+
+// The keys, or the values, of several attention layers that read the same tokens, as one product.
+class StackedKeys {
+public:
+    StackedKeys() = default;
+    // `name` is that of the projections inside the layers' scopes: "k_proj" or "v_proj".
+    StackedKeys(const LoadContext& context, const std::vector<Scope>& layers, const std::string& name,
+                int64_t channels);
+    std::vector<Tensor> forward(Ops& ops, const Tensor& x) const;  // one a layer, views of one tensor
+
+private:
+    Linear all_;
+    int64_t channels_ = 0;
 };
 
 }  // namespace sam3::nn
