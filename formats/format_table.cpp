@@ -50,6 +50,7 @@ const std::vector<FormatInfo>& result_formats() {
                   "by slits",
          .extension = ".txt",
          .place = "yolo",
+         .stems = true,
          .dataset = yolo_writer,
          .reader = yolo_reader},
         {.name = "labelme",

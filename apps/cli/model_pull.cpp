@@ -7,6 +7,7 @@
 #include "status.h"
 #include "util/atomic_file.h"
 #include "util/error.h"
+#include "util/folders.h"
 #include "values.h"
 
 #include <fnmatch.h>
@@ -83,7 +84,7 @@ public:
             std::cout << files.size() << " files, " << pretty_size(total) << ", into " << folder_.string() << "\n";
             return;
         }
-        fs::create_directories(folder_);
+        make_folder(folder_.string());
         check_room(files);
         catch_interrupts();
         for (const RemoteFile& file : files) fetch(file);
@@ -174,7 +175,7 @@ private:
         const fs::path path = folder_ / file.path;
         std::error_code error;
         if (fs::file_size(path, error) == file.bytes && !error) return;  // `sam3 models verify` looks inside
-        fs::create_directories(path.parent_path());
+        make_folder_of(path.string());
         Status status(options_.quiet);
         const auto begin = std::chrono::steady_clock::now();
         uint64_t first = 0;
