@@ -14,7 +14,7 @@ const std::vector<FormatInfo>& result_formats() {
          .item = json_item,
          .reader = json_reader},
         {.name = "jsonl",
-         .what = "The same records, one a line, in one file; the lines of 'sam3 track' are read as well",
+         .what = "The same records, one a line, in one file; the lines of 'sam3 track' and journals are read as well",
          .loses = "nothing",
          .extension = ".jsonl",
          .place = "results.jsonl",

@@ -15,7 +15,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -32,11 +31,6 @@ struct RemoteFile {
     uint64_t bytes = 0;
     std::string sha256, git_sha1;  // one of them
 };
-
-std::string variable(const char* name) {
-    const char* value = std::getenv(name);
-    return value == nullptr ? "" : value;
-}
 
 // Letters, digits and what file names have: everything else as %XX. Slashes stay.
 std::string url_path(const std::string& text) {
@@ -64,8 +58,8 @@ bool is_safe(const std::string& path) {
 
 class Puller {
 public:
-    explicit Puller(const PullOptions& options) : options_(options), token_(variable("HF_TOKEN")) {
-        endpoint_ = !options.endpoint.empty() ? options.endpoint : variable("HF_ENDPOINT");
+    explicit Puller(const PullOptions& options) : options_(options), token_(environment("HF_TOKEN")) {
+        endpoint_ = !options.endpoint.empty() ? options.endpoint : environment("HF_ENDPOINT");
         if (endpoint_.empty()) endpoint_ = "https://huggingface.co";
         while (endpoint_.ends_with('/')) endpoint_.pop_back();
         if (std::count(options.repository.begin(), options.repository.end(), '/') != 1 || !is_safe(options.repository))

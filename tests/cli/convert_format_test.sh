@@ -100,6 +100,20 @@ test_wrong_usage_is_told() {
     has stdout "Examples:"
 }
 
+test_the_folder_of_a_run_can_be_converted_whatever_it_wrote() {
+    mkdir in
+    cp "$root"/assets/scene-0[034].png in
+    echo hello >in/wrong.png
+    local arguments=(segment -m "$root/models/sam3-shapes.gguf" --image-size 168 -t star --threshold 0.1 in -q)
+    run 1 "${arguments[@]}" -o lines -f jsonl,coco
+    run 1 "${arguments[@]}" -o table -f csv,png
+    run 0 convert-format lines lines.json --to coco
+    run 0 convert-format table table.json --to coco
+    has stdout "3 pictures"
+    cmp lines.json lines/coco.json || fail "not the run's own data set"
+    cmp table.json lines/coco.json || fail "a journal says something else"
+}
+
 # Every line of docs/formats.md's examples that a format writes.
 test_examples_in_the_documentation_are_what_is_written() {
     local mask='"size":[6,8],"counts":[13,3,3,3,3,3,3,3,14]' moved='"size":[6,8],"counts":[19,3,3,3,3,3,3,3,8]'
