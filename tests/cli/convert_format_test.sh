@@ -105,13 +105,12 @@ test_the_folder_of_a_run_can_be_converted_whatever_it_wrote() {
     cp "$root"/assets/scene-0[034].png in
     echo hello >in/wrong.png
     local arguments=(segment -m "$root/models/sam3-shapes.gguf" --image-size 168 -t star --threshold 0.1 in -q)
-    run 1 "${arguments[@]}" -o lines -f jsonl,coco
+    run 1 "${arguments[@]}" -o lines -f jsonl
     run 1 "${arguments[@]}" -o table -f csv,png
     run 0 convert-format lines lines.json --to coco
     run 0 convert-format table table.json --to coco
     has stdout "3 pictures"
-    cmp lines.json lines/coco.json || fail "not the run's own data set"
-    cmp table.json lines/coco.json || fail "a journal says something else"
+    cmp lines.json table.json || fail "results and journal say different things"
 }
 
 # Every line of docs/formats.md's examples that a format writes.
