@@ -2,6 +2,7 @@
 
 #include "util/atomic_file.h"
 #include "util/error.h"
+#include "util/folders.h"
 #include "util/output_names.h"
 
 #include <filesystem>
@@ -38,7 +39,7 @@ private:
         finish();
         const std::filesystem::path file =
             std::filesystem::path(path_) / (safe_output_name(clip.empty() ? "clip" : clip) + extension_);
-        std::filesystem::create_directories(file.parent_path());
+        make_folder_of(file.string());
         file_.emplace(file.string());
     }
 

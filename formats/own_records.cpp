@@ -1,9 +1,12 @@
 #include "formats/format_rows.h"
+#include "formats/json_masks.h"
 #include "formats/record_files.h"
 #include "formats/tracks.h"
 #include "media/image_io.h"
 #include "util/atomic_file.h"
 
+#include <algorithm>
+#include <filesystem>
 #include <optional>
 
 // The program's own records: a file each, or a line each.
@@ -21,10 +24,27 @@ private:
     AtomicFile file_;
 };
 
+// The journal of `sam3 segment` has the same records, with a line about the run and lines of inputs that failed.
+bool is_journal(const std::string& path) {
+    return std::filesystem::path(path).filename().string().starts_with("journal");
+}
+
+bool is_about_the_run(const std::string& line, const std::string& where) {
+    if (line.starts_with("{\"journal\"")) return true;
+    return line.starts_with("{\"input\"") && parse_json(bytes_of(line), where).contains("error");
+}
+
+// Of a folder with results and their journal, the results.
+std::vector<std::string> line_files(const std::string& path) {
+    std::vector<std::string> files = files_at(path, ".jsonl");
+    if (!std::all_of(files.begin(), files.end(), is_journal)) std::erase_if(files, is_journal);
+    return files;
+}
+
 class JsonLinesReader : public RecordReader {
 public:
     JsonLinesReader(const std::string& path, int64_t most_mask_bytes)
-        : path_(path), files_(files_at(path, ".jsonl")), most_mask_bytes_(most_mask_bytes) {}
+        : path_(path), files_(line_files(path)), most_mask_bytes_(most_mask_bytes) {}
 
     bool next(Segmentation& record) override {
         std::string line;
@@ -35,7 +55,7 @@ public:
             }
             if (!lines_->next(line)) {
                 lines_.reset();
-            } else if (!line.empty()) {
+            } else if (!line.empty() && !is_about_the_run(line, lines_->where())) {
                 record = record_of(line);
                 return true;
             }

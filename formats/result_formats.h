@@ -61,6 +61,7 @@ struct FormatInfo {
     bool pixels = false;  // needs the picture itself
     bool stills = true;   // takes still images
     bool frames = true;   // takes frames of clips
+    bool stems = false;   // knows pictures without their endings: "a.jpg" and "a.png" cannot both be in it
 
     // Files for one picture; their names begin with `stem`. `pixels` is null unless the format needs them.
     std::vector<OutputFile> (*item)(const Segmentation& record, const std::string& stem, const Image* pixels,

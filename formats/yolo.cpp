@@ -7,6 +7,7 @@
 #include "media/image_io.h"
 #include "util/atomic_file.h"
 #include "util/error.h"
+#include "util/folders.h"
 #include "util/output_names.h"
 
 #include <charconv>
@@ -44,7 +45,7 @@ std::string yolo_lines(const Segmentation& record, LabelNumbers& labels, float t
 class YoloWriter : public DatasetWriter {
 public:
     YoloWriter(std::string path, const WriteOptions& options) : path_(std::move(path)), options_(options) {
-        fs::create_directories(fs::path(path_) / "labels");
+        make_folder((fs::path(path_) / "labels").string());
     }
 
     void add(const Segmentation& record) override {
@@ -53,7 +54,7 @@ public:
             fail("two pictures are called '", stem, "' but for their ending, and YOLO's label files have none: '",
                  record.file, "' is the second");
         const fs::path file = fs::path(path_) / "labels" / (stem + ".txt");
-        fs::create_directories(file.parent_path());
+        make_folder_of(file.string());
         write_file_atomically(file.string(), yolo_lines(record, labels_, options_.tolerance));
     }
 

@@ -57,6 +57,16 @@ void check_step(int code, const char* step) {
         fail("the image cannot be written as PNG (", step, ": ", spng_strerror(code), ")");
 }
 
+// A picture of 800 x 534 pixels takes 22 ms with one filter and little effort, 94 ms with libspng's defaults, for 15 %
+// of its size: more than the network of the model in the box. Masks have flat areas, which filters only disturb:
+// without, they take 1.9 instead of 8.3 ms and three quarters of the bytes.
+void set_effort(spng_ctx* context, int color_type) {
+    const bool colors = color_type == SPNG_COLOR_TYPE_TRUECOLOR || color_type == SPNG_COLOR_TYPE_TRUECOLOR_ALPHA;
+    check_step(spng_set_option(context, SPNG_FILTER_CHOICE, colors ? SPNG_FILTER_CHOICE_PAETH : SPNG_DISABLE_FILTERING),
+               "filter");
+    if (colors) check_step(spng_set_option(context, SPNG_IMG_COMPRESSION_LEVEL, 1), "effort");
+}
+
 std::vector<uint8_t> encode(const PngSource& source) {
     Context png(SPNG_CTX_ENCODER);
     check_step(spng_set_option(png.context, SPNG_ENCODE_TO_BUFFER, 1), "buffer");
@@ -66,6 +76,7 @@ std::vector<uint8_t> encode(const PngSource& source) {
     header.bit_depth = static_cast<uint8_t>(source.bit_depth);
     header.color_type = static_cast<uint8_t>(source.color_type);
     check_step(spng_set_ihdr(png.context, &header), "header");
+    set_effort(png.context, source.color_type);
     if (source.color_type == SPNG_COLOR_TYPE_INDEXED) {
         spng_plte palette{};
         palette.n_entries = static_cast<uint32_t>(source.palette.size() / 3);

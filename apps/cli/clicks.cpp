@@ -12,18 +12,19 @@ namespace sam3::cli {
 
 void ClickOptions::add_to(CLI::App& command) {
     command_ = &command;
-    const auto repeated = [&](const char* name, std::vector<std::string>& values, const char* help) {
+    const auto repeated = [&](const char* name, std::vector<std::string>& values, const char* type, const char* help) {
         return command.add_option(name, values, help)
+            ->type_name(type)
             ->expected(1)
             ->take_all()
             ->allow_extra_args(false)
             ->group("Point at objects");
     };
-    point_ = repeated("--point", points_, "X,Y on the object; several make it clearer");
-    negative_ = repeated("--neg-point", negatives_, "X,Y that does not belong to it");
-    box_ = repeated("--box", boxes_, "X0,Y0,X1,Y1 around the object (an example of a concept is --exemplar)");
-    mask_ =
-        repeated("--mask", masks_, "Earlier mask to correct: an image of the picture's size, or .npy logits (--dump)");
+    point_ = repeated("--point", points_, "X,Y", "On the object; several make it clearer");
+    negative_ = repeated("--neg-point", negatives_, "X,Y", "What does not belong to it");
+    box_ = repeated("--box", boxes_, "X0,Y0,X1,Y1", "Around the object (an example of a concept is --exemplar)");
+    mask_ = repeated("--mask", masks_, "FILE",
+                     "Earlier mask to correct: an image of the picture's size, or .npy logits (--dump)");
     object_ = command.add_flag("--object")->description("Begin the next object")->group("Point at objects");
 }
 

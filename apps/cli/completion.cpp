@@ -31,6 +31,11 @@ std::string quoted(const std::string& text, bool for_zsh = false) {
 // A command is looked up by its words: "models pull".
 void write_bash(std::ostream& out, const std::vector<CommandRow>& commands) {
     out << "# bash completion for sam3: eval \"$(sam3 completion bash)\"\n"
+           "_sam3_choices() {  # LIST WORD; of \"a,b\" the part after the comma is completed\n"
+           "    local front=\n"
+           "    case $2 in *,*) front=${2%,*}, ;; esac\n"
+           "    COMPREPLY=($(compgen -P \"$front\" -W \"$1\" -- \"${2##*,}\"))\n"
+           "}\n"
            "_sam3() {\n"
            "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]} "
            "words=\n"
@@ -46,8 +51,8 @@ void write_bash(std::ostream& out, const std::vector<CommandRow>& commands) {
         for (const OptionRow& option : command.options)
             if (!option.choices.empty())
                 for (const std::string& word : option.words())
-                    out << "        '" << command.name << ":" << word << "') COMPREPLY=($(compgen -W '"
-                        << joined(option.choices) << "' -- \"$word\")); return ;;\n";
+                    out << "        '" << command.name << ":" << word << "') _sam3_choices '" << joined(option.choices)
+                        << "' \"$word\"; return ;;\n";
     out << "    esac\n"
            "    case $command in\n";
     for (const CommandRow& command : commands) {

@@ -1,10 +1,12 @@
 #include "command.h"
+#include "format_names.h"
 #include "formats/record_files.h"
 #include "formats/result_formats.h"
 #include "media/image_io.h"
 #include "status.h"
 #include "util/atomic_file.h"
 #include "util/error.h"
+#include "util/folders.h"
 #include "util/output_names.h"
 #include "values.h"
 
@@ -49,7 +51,7 @@ class ItemTarget : public Target {
 public:
     ItemTarget(const FormatInfo& format, const Options& options) : format_(format), options_(options) {
         single_ = fs::path(options.output).extension() == format.extension;
-        if (!single_) fs::create_directories(options.output);
+        if (!single_) make_folder(options.output);
     }
 
     void add(const Segmentation& record) override {
@@ -63,7 +65,7 @@ public:
         } else {
             for (const OutputFile& file : files) {
                 const fs::path path = fs::path(options_.output) / file.name;
-                fs::create_directories(path.parent_path());
+                make_folder_of(path.string());
                 write_file_atomically(path.string(), file.bytes);
             }
         }
@@ -166,7 +168,7 @@ void convert(Options& options) {
     const FormatInfo& to = target_format(options);
     const FormatInfo& from = options.from.empty() ? detect_format(options.input) : known("--from", options.from);
     check_output(options);
-    if (const fs::path folder = fs::path(options.output).parent_path(); !folder.empty()) fs::create_directories(folder);
+    make_folder_of(options.output);
     Status status(options.quiet);
     status.show("reading " + options.input);
     options.write.folder = folder_to_leave_out(from, options);
@@ -198,13 +200,18 @@ void add_convert_format(CLI::App& program, Action& chosen) {
     CLI::App* command = program.add_subcommand("convert-format", "Turn results from one format into another");
     command->add_option("IN", options->input, "Results: a file, or a folder of them");
     command->add_option("OUT", options->output, "The file or folder to write");
-    command->add_option("--from", options->from, "Format of IN (default: told by its content)");
-    command->add_option("--to", options->to, "Format of OUT (default: by the endings .jsonl and .csv)");
+    command->add_option("--from", options->from, "Format of IN (default: told by its content)")
+        ->type_name("FORMAT:{" + format_names([](const FormatInfo& info) { return info.reads(); }) + "}");
+    command->add_option("--to", options->to, "Format of OUT (default: by the endings .jsonl and .csv)")
+        ->type_name("FORMAT:{" + format_names([](const FormatInfo& info) { return info.writes(); }) + "}");
     command->add_flag("--list", options->list, "List the formats, and what each one loses");
-    command->add_option("--images", options->read.images,
-                        "Folder of the pictures, for formats that draw on them or do not say how large they are");
-    command->add_option("--truth", options->read.truth,
-                        "Ground truth whose numbers predictions use (coco-results, veval)");
+    command
+        ->add_option("--images", options->read.images,
+                     "Folder of the pictures, for formats that draw on them or do not say how large they are")
+        ->type_name("DIR");
+    command
+        ->add_option("--truth", options->read.truth, "Ground truth whose numbers predictions use (coco-results, veval)")
+        ->type_name("FILE");
     command->add_flag("--polygons", options->write.polygons, "COCO and YouTube-VIS: polygons instead of run lengths");
     command
         ->add_option("--tolerance", options->write.tolerance,

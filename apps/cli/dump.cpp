@@ -1,15 +1,15 @@
 #include "dump.h"
 
 #include "formats/npy.h"
+#include "util/folders.h"
 
-#include <filesystem>
 #include <map>
 #include <memory>
 
 namespace sam3::cli {
 
 void dump_tensors(Ops& ops, const std::string& folder) {
-    std::filesystem::create_directories(folder);
+    make_folder(folder);
     auto seen = std::make_shared<std::map<std::string, int>>();
     ops.set_trace([folder, &ops, seen](const std::string& name, const Tensor& tensor) {
         const int times = (*seen)[name]++;

@@ -7,6 +7,7 @@
 #include "model_options.h"
 #include "status.h"
 #include "util/error.h"
+#include "util/folders.h"
 #include "values.h"
 
 #include <cmath>
@@ -88,7 +89,6 @@ void check_free(const Options& options, const std::set<std::string>& formats) {
 // DIR/STEM.json, STEM_overlay.png, STEM_mask_N.png
 void write_files(const Options& options, const std::set<std::string>& formats, const Image& image,
                  const std::vector<GeneratedMask>& masks) {
-    if (!options.beside()) std::filesystem::create_directories(options.output);
     const std::string stem = options.stem();
     if (formats.count("json") != 0) {
         const std::string json = to_json(masks);
@@ -124,6 +124,7 @@ std::string describe(const MaskGenerationProgress& progress) {
 void run(const Options& options) {
     const std::set<std::string> formats = checked_formats(options);
     check_free(options, formats);
+    make_folder(options.output);
     Status status(options.quiet);
     status.show("reading " + options.image);
     const Image image = read_image(options.image);
@@ -136,22 +137,29 @@ void run(const Options& options) {
                        [&status](const MaskGenerationProgress& progress) { status.show(describe(progress)); });
     status.clear();
 
-    const bool printed = options.output.empty() && !options.beside();
-    if (!printed) write_files(options, formats, image, found.masks);
-    if (printed)
+    if (options.output.empty() && !options.beside()) {
         std::cout << to_json(found.masks);
-    else if (!options.quiet)
-        print_table(found.masks);
-    if (!printed && !options.quiet && formats.count("json") != 0) std::cout << printable(options.stem()) << ".json\n";
-    if (!printed && !options.quiet && formats.count("overlay") != 0)
-        std::cout << printable(options.stem()) << "_overlay.png\n";
+        return;
+    }
+    write_files(options, formats, image, found.masks);
+    if (options.quiet) return;
+    print_table(found.masks);
+    const std::string stem = printable(options.stem());
+    if (formats.count("json") != 0) std::cout << stem << ".json\n";
+    if (formats.count("overlay") != 0) std::cout << stem << "_overlay.png\n";
+    if (formats.count("png") != 0 && !found.masks.empty())
+        std::cout << stem << "_mask_0.png" << (found.masks.size() == 1 ? "" : str(" to ", found.masks.size() - 1))
+                  << "\n";
 }
 
 // The names and defaults of Meta's amg.py.
 void add_generation_options(CLI::App& command, MaskGenerationOptions& options) {
     constexpr int kMany = 1 << 20;
     const auto add = [&command](const char* name, auto& value, auto low, auto high, const char* text) {
-        command.add_option(name, value, text)->check(CLI::Range(low, high))->capture_default_str();
+        command.add_option(name, value, text)
+            ->check(CLI::Range(low, high))
+            ->capture_default_str()
+            ->group("What to keep");
     };
     add("--points-per-side", options.points_per_side, 1, 4096, "Points along a side of the grid of clicks");
     add("--points-per-batch", options.points_per_batch, 1, 4096,
@@ -180,20 +188,25 @@ void add_generation_options(CLI::App& command, MaskGenerationOptions& options) {
 void add_everything(CLI::App& program, Action& chosen) {
     auto options = std::make_shared<Options>();
     CLI::App* command = program.add_subcommand("everything", "Outline everything in an image, without a prompt");
-    options->model.add_to(*command);
-    command->add_option("-i,--image,IMAGE", options->image, "JPEG, PNG or WebP file")->required();
-    add_generation_options(*command, options->generation);
-    command->add_option("-o,--output", options->output, "Folder for result files; made when missing");
+    command->add_option("-i,--image,IMAGE", options->image, "JPEG, PNG or WebP file")->required()->group("Input");
+    const char* group = "Results";
+    command->add_option("-o,--output", options->output, "Folder for result files; made when missing")
+        ->type_name("DIR")
+        ->group(group);
     command
         ->add_option(
             "-f,--format", options->formats,
             "json, png (a file a mask), overlay; separated by commas (default: json with --output, else an overlay "
             "beside the picture)")
         ->delimiter(',')
-        ->allow_extra_args(false);
-    command->add_flag("--convert-to-rle", options->convert_to_rle, "The same as --format json");
-    command->add_flag("--overwrite", options->overwrite, "Replace results that are there");
-    command->add_flag("-q,--quiet", options->quiet, "No table, no progress");
+        ->allow_extra_args(false)
+        ->type_name("LIST:{json,png,overlay}")
+        ->group(group);
+    command->add_flag("--convert-to-rle", options->convert_to_rle, "The same as --format json")->group(group);
+    command->add_flag("--overwrite", options->overwrite, "Replace results that are there")->group(group);
+    command->add_flag("-q,--quiet", options->quiet, "No table, no progress")->group(group);
+    add_generation_options(*command, options->generation);
+    options->model.add_to(*command);
     command->footer(
         "Examples:\n"
         "  sam3 everything -m sam3 photo.jpg             # writes photo_overlay.png, prints a table\n"

@@ -8,19 +8,6 @@ namespace sam3::cli {
 
 namespace {
 
-std::string details_of(const OptionRow& option) {
-    std::string text = option.description;
-    if (!option.initial.empty() && !option.flag()) text += " (default: " + option.initial + ")";
-    if (!option.choices.empty() && option.choices.size() < 6) {
-        std::string list;
-        for (const std::string& choice : option.choices) list += (list.empty() ? "" : ", ") + choice;
-        if (text.find(option.choices.front()) == std::string::npos) text += ": " + list;
-    }
-    if (!option.variable.empty()) text += "; also from $" + option.variable;
-    if (option.required) text += "; required";
-    return text;
-}
-
 // What roff would take for its own.
 std::string escape_roff(const std::string& text) {
     std::string out;
@@ -41,7 +28,7 @@ std::string escape_roff(const std::string& text) {
 
 void write_roff_options(std::ostream& out, const CommandRow& command) {
     for (const OptionRow& option : command.options)
-        out << ".TP\n.B " << escape_roff(option.usage()) << "\n" << escape_roff(details_of(option)) << "\n";
+        out << ".TP\n.B " << escape_roff(option.usage()) << "\n" << escape_roff(option.details()) << "\n";
 }
 
 void write_markdown_text(std::ostream& out, const std::string& text) {
@@ -88,7 +75,7 @@ std::string to_markdown(const std::vector<CommandRow>& commands) {
         for (const OptionRow& option : command.options) {
             if (option.longs == std::vector<std::string>{"help"}) continue;
             out << "| `" << option.usage() << "` | ";
-            write_markdown_text(out, details_of(option));
+            write_markdown_text(out, option.details());
             out << " |\n";
         }
         std::istringstream footer(command.footer);

@@ -108,33 +108,39 @@ private:
 }  // namespace
 
 void ImagePromptOptions::add_to(CLI::App& command) {
-    const auto repeated = [&](const char* name, std::vector<std::string>& values, const char* help) {
+    const auto repeated = [&](const char* name, std::vector<std::string>& values, const char* type, const char* help) {
         command.add_option(name, values, help)
             ->expected(1)
             ->take_all()
             ->allow_extra_args(false)
+            ->type_name(type)
             ->group("What to look for");
     };
-    repeated("-t,--text", texts_, "Noun phrase to look for; may be given several times");
-    repeated("--exemplar", exemplars_, "X0,Y0,X1,Y1: box around an example of the concept");
-    repeated("--neg-exemplar", negative_exemplars_, "X0,Y0,X1,Y1: box around what it is not");
-    repeated("--exemplar-point", points_, "X,Y on an example (files with the point weights)");
-    repeated("--neg-exemplar-point", negative_points_, "X,Y on what it is not");
+    repeated("-t,--text", texts_, "PHRASE", "Noun phrase to look for; may be given several times");
+    repeated("--exemplar", exemplars_, "X0,Y0,X1,Y1", "Box around an example of the concept, in pixels");
+    repeated("--neg-exemplar", negative_exemplars_, "X0,Y0,X1,Y1", "Box around what it is not");
+    repeated("--exemplar-point", points_, "X,Y", "On an example (files with the point weights)");
+    repeated("--neg-exemplar-point", negative_points_, "X,Y", "On what it is not");
     clicks_.add_to(command);
     command.add_flag("--multimask", multimask_, "Also give the three candidate masks of each object, best first")
         ->group("Point at objects");
+    const char* group = "What to keep";
     command.add_option("--threshold", threshold_, "Keep scores above this (default: the model's, 0.5 or 0.3)")
-        ->check(CLI::Range(0.0, 1.0));
+        ->check(CLI::Range(0.0, 1.0))
+        ->group(group);
     command
         .add_option("--nms", nms_,
                     "Drop the weaker of two instances that overlap more than this IoU (default: keep all)")
-        ->check(CLI::Range(0.0, 1.0));
+        ->check(CLI::Range(0.0, 1.0))
+        ->group(group);
     command.add_option("--nms-on", nms_on_, "What overlaps are measured on: masks or boxes")
         ->check(CLI::IsMember({"masks", "boxes"}))
-        ->capture_default_str();
+        ->capture_default_str()
+        ->group(group);
     command.add_option("--top-k", top_k_, "Keep only the best so many for each phrase (0: all)")
-        ->check(CLI::Range(0, 100000));
-    command.add_flag("--semantic", semantic_, "Also give one mask of everything that matches a phrase");
+        ->check(CLI::Range(0, 100000))
+        ->group(group);
+    command.add_flag("--semantic", semantic_, "Also give one mask of everything that matches a phrase")->group(group);
 }
 
 ConceptPrompt ImagePromptOptions::common() const {

@@ -1,8 +1,10 @@
 #include "command.h"
+#include "format_names.h"
 #include "journal.h"
 #include "media/image_names.h"
 #include "outputs.h"
 #include "util/error.h"
+#include "util/folders.h"
 #include "values.h"
 
 #include <algorithm>
@@ -97,7 +99,7 @@ void merge(const Options& options) {
     Outputs outputs = Outputs::as_before(options.output, header.settings.at("output"), options.formats);
     if (options.overwrite) outputs.set_existing(Outputs::Existing::replace);
     outputs.check_free({});
-    fs::create_directories(options.output);
+    make_folder(options.output);
 
     const Lines lines = lines_of(parts);
     std::vector<const JournalEntry*> done;
@@ -136,7 +138,9 @@ void add_merge(CLI::App& program, Action& chosen) {
         ->add_option("-f,--format", options->formats,
                      "Files about all pictures to write besides those that the shards were asked for")
         ->delimiter(',')
-        ->allow_extra_args(false);
+        ->allow_extra_args(false)
+        ->type_name("LIST:{" +
+                    format_names([](const FormatInfo& info) { return info.dataset != nullptr && info.stills; }) + "}");
     command->add_flag("--partial", options->partial, "Join what is there, though shards or inputs are missing");
     command->add_flag("--overwrite", options->overwrite, "Replace results that are there");
     command->add_flag("-q,--quiet", options->quiet, "No summary");

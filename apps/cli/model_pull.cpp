@@ -7,6 +7,7 @@
 #include "status.h"
 #include "util/atomic_file.h"
 #include "util/error.h"
+#include "util/folders.h"
 #include "values.h"
 
 #include <fnmatch.h>
@@ -14,7 +15,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -31,11 +31,6 @@ struct RemoteFile {
     uint64_t bytes = 0;
     std::string sha256, git_sha1;  // one of them
 };
-
-std::string variable(const char* name) {
-    const char* value = std::getenv(name);
-    return value == nullptr ? "" : value;
-}
 
 // Letters, digits and what file names have: everything else as %XX. Slashes stay.
 std::string url_path(const std::string& text) {
@@ -63,8 +58,8 @@ bool is_safe(const std::string& path) {
 
 class Puller {
 public:
-    explicit Puller(const PullOptions& options) : options_(options), token_(variable("HF_TOKEN")) {
-        endpoint_ = !options.endpoint.empty() ? options.endpoint : variable("HF_ENDPOINT");
+    explicit Puller(const PullOptions& options) : options_(options), token_(environment("HF_TOKEN")) {
+        endpoint_ = !options.endpoint.empty() ? options.endpoint : environment("HF_ENDPOINT");
         if (endpoint_.empty()) endpoint_ = "https://huggingface.co";
         while (endpoint_.ends_with('/')) endpoint_.pop_back();
         if (std::count(options.repository.begin(), options.repository.end(), '/') != 1 || !is_safe(options.repository))
@@ -83,7 +78,7 @@ public:
             std::cout << files.size() << " files, " << pretty_size(total) << ", into " << folder_.string() << "\n";
             return;
         }
-        fs::create_directories(folder_);
+        make_folder(folder_.string());
         check_room(files);
         catch_interrupts();
         for (const RemoteFile& file : files) fetch(file);
@@ -174,7 +169,7 @@ private:
         const fs::path path = folder_ / file.path;
         std::error_code error;
         if (fs::file_size(path, error) == file.bytes && !error) return;  // `sam3 models verify` looks inside
-        fs::create_directories(path.parent_path());
+        make_folder_of(path.string());
         Status status(options_.quiet);
         const auto begin = std::chrono::steady_clock::now();
         uint64_t first = 0;

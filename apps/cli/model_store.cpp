@@ -2,9 +2,9 @@
 
 #include "media/image_names.h"
 #include "util/error.h"
+#include "values.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -16,20 +16,15 @@ namespace fs = std::filesystem;
 
 constexpr const char* kEndings[] = {".gguf", ".safetensors", ".pt", ".pth", ".ggml"};
 
-std::string variable(const char* name) {
-    const char* value = std::getenv(name);
-    return value == nullptr ? "" : value;
-}
-
 fs::path in_home(const char* xdg_variable, const char* below_home) {
-    if (const std::string xdg = variable(xdg_variable); !xdg.empty()) return xdg;
-    const std::string home = variable("HOME");
+    if (const std::string xdg = environment(xdg_variable); !xdg.empty()) return xdg;
+    const std::string home = environment("HOME");
     return home.empty() ? fs::path() : fs::path(home) / below_home;
 }
 
 std::vector<fs::path> search_folders() {
     std::vector<fs::path> folders;
-    std::string list = variable("SAM3_MODELS");
+    std::string list = environment("SAM3_MODELS");
     for (size_t colon = 0; !list.empty(); list = colon == std::string::npos ? "" : list.substr(colon + 1)) {
         colon = list.find(':');
         if (colon != 0) folders.emplace_back(list.substr(0, colon));
@@ -41,8 +36,8 @@ std::vector<fs::path> search_folders() {
 }
 
 fs::path hub_cache() {
-    if (const std::string cache = variable("HF_HUB_CACHE"); !cache.empty()) return cache;
-    if (const std::string home = variable("HF_HOME"); !home.empty()) return fs::path(home) / "hub";
+    if (const std::string cache = environment("HF_HUB_CACHE"); !cache.empty()) return cache;
+    if (const std::string home = environment("HF_HOME"); !home.empty()) return fs::path(home) / "hub";
     const fs::path cache = in_home("XDG_CACHE_HOME", ".cache");
     return cache.empty() ? fs::path() : cache / "huggingface" / "hub";
 }

@@ -1,7 +1,5 @@
 #include "option_table.h"
 
-#include "formats/result_formats.h"
-
 namespace sam3::cli {
 
 namespace {
@@ -25,9 +23,6 @@ OptionRow row_of(const CLI::Option& option) {
     row.longs = option.get_lnames();
     if (option.get_positional()) row.positional = option.get_name(true, false);
     if (option.get_expected_max() > 0) read_type(option.get_type_name(), row);
-    if (option.get_name() == "--format" && row.choices.empty())
-        for (const FormatInfo& info : result_formats())
-            if (info.writes()) row.choices.emplace_back(info.name);
     row.description = option.get_description();
     row.initial = option.get_default_str();
     row.variable = option.get_envname();
@@ -37,14 +32,13 @@ OptionRow row_of(const CLI::Option& option) {
     return row;
 }
 
-void add_rows(const CLI::App& app, const std::string& name, std::vector<CommandRow>& rows) {
-    CommandRow row{name, app.get_description(), app.get_footer(), {}, {}};
+void add_rows(const CLI::App& app, std::vector<CommandRow>& rows) {
+    CommandRow row{command_name(app), app.get_description(), app.get_footer(), app.get_group(), {}, {}};
     for (const CLI::Option* option : app.get_options()) row.options.push_back(row_of(*option));
     const auto children = app.get_subcommands([](const CLI::App* child) { return !child->get_group().empty(); });
     for (const CLI::App* child : children) row.subcommands.push_back(child->get_name());
     rows.push_back(std::move(row));
-    for (const CLI::App* child : children)
-        add_rows(*child, name.empty() ? child->get_name() : name + " " + child->get_name(), rows);
+    for (const CLI::App* child : children) add_rows(*child, rows);
 }
 
 }  // namespace
@@ -60,12 +54,29 @@ std::string OptionRow::usage() const {
     std::string text;
     for (const std::string& word : words()) text += (text.empty() ? "" : ", ") + word;
     if (text.empty()) return positional;
+    if (!positional.empty()) return text + " " + positional;
     return value.empty() ? text : text + " " + value;
+}
+
+std::string OptionRow::details() const {
+    std::string text = description;
+    if (!initial.empty() && !flag()) text += " (default: " + initial + ")";
+    if (!choices.empty() && choices.size() < 6 && text.find(choices.front()) == std::string::npos)
+        for (size_t i = 0; i < choices.size(); ++i) text += (i == 0 ? ": " : ", ") + choices[i];
+    if (!variable.empty()) text += "; also from $" + variable;
+    if (required) text += "; required";
+    return text;
+}
+
+std::string command_name(const CLI::App& app) {
+    if (app.get_parent() == nullptr) return "";
+    const std::string above = command_name(*app.get_parent());
+    return above.empty() ? app.get_name() : above + " " + app.get_name();
 }
 
 std::vector<CommandRow> option_table(const CLI::App& program) {
     std::vector<CommandRow> rows;
-    add_rows(program, "", rows);
+    add_rows(program, rows);
     return rows;
 }
 

@@ -3,9 +3,13 @@
 #include "media/image_io.h"
 #include "util/atomic_file.h"
 #include "util/error.h"
+#include "util/folders.h"
+#include "util/output_names.h"
 #include "values.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <map>
 
 namespace sam3::cli {
 
@@ -107,6 +111,18 @@ void Outputs::check_free(std::span<const Input> inputs) const {
     }
 }
 
+void Outputs::check_names(std::span<const std::string> names) const {
+    const auto stems = std::find_if(datasets_.begin(), datasets_.end(), [](const auto* info) { return info->stems; });
+    if (stems == datasets_.end()) return;
+    std::map<std::string, std::string> seen;
+    for (const std::string& name : names) {
+        const auto [other, fresh] = seen.emplace(output_stem(name_in_folder(name, options_.folder)), name);
+        if (!fresh)
+            fail(name, ": differs from ", other->second, " in its ending only, and the format ", (*stems)->name,
+                 " knows pictures without: rename one, or leave the format out");
+    }
+}
+
 std::vector<OutputFile> Outputs::encode(const Segmentation& record, const std::string& stem, const Image& image) const {
     std::vector<OutputFile> files;
     for (const FormatInfo* info : items_) {
@@ -123,8 +139,7 @@ std::vector<std::string> Outputs::write(const std::vector<OutputFile>& files) co
     for (const OutputFile& file : files) {
         const std::string path = path_of(file.name);
         check_replaceable(path);
-        const fs::path parent = fs::path(path).parent_path();
-        if (!parent.empty()) fs::create_directories(parent);
+        make_folder_of(path);
         write_file_atomically(path, file.bytes);
         names.push_back(file.name);
     }
@@ -136,7 +151,7 @@ void Outputs::copy(const JournalEntry& entry, const std::string& from) const {
         if (!is_inside_name(name)) fail(entry.journal, ": names a file outside its folder: ", name);
         const std::string path = path_of(name);
         check_replaceable(path);
-        fs::create_directories(fs::path(path).parent_path());
+        make_folder_of(path);
         write_file_atomically(path, read_file((fs::path(from) / name).string()));
     }
 }
@@ -169,19 +184,21 @@ void Outputs::remove_leftovers() const {
     for (const fs::path& path : leftovers) fs::remove(path, ignored);
 }
 
-void Outputs::remove_earlier(const std::string& journal) const {
-    if (!fs::exists(journal)) return;
-    JournalContents earlier;
-    try {
-        earlier = read_journal(journal);
-    } catch (const Error&) {
-        return;
-    }
+void Outputs::remove_earlier(const JournalContents& earlier) const {
     std::error_code ignored;
+    const auto remove = [&](const std::string& name) {
+        const std::string path = path_of(name);
+        if (is_inside_name(name) && inputs_.count(fs::weakly_canonical(path).string()) == 0 &&
+            !fs::is_directory(path, ignored))  // a folder may hold files of the user's by now
+            fs::remove(path, ignored);
+    };
     for (const auto& [input, entry] : earlier.entries)
-        for (const std::string& name : entry.files)
-            if (is_inside_name(name) && inputs_.count(fs::weakly_canonical(path_of(name)).string()) == 0)
-                fs::remove(path_of(name), ignored);
+        for (const std::string& name : entry.files) remove(name);
+    const nlohmann::ordered_json& settings = earlier.header.settings;
+    if (!settings.contains("output")) return;
+    for (const std::string& name : settings["output"].value("formats", std::vector<std::string>()))
+        for (const FormatInfo& info : result_formats())
+            if (info.name == name && !info.per_item()) remove(std::string(info.place));
 }
 
 }  // namespace sam3::cli

@@ -36,6 +36,8 @@ public:
     bool has_datasets() const { return !datasets_.empty(); }
     // Fails when results are there already, as far as names can be told before there are any.
     void check_free(std::span<const Input> inputs) const;
+    // Fails when a format cannot tell two of the pictures apart: before the work, not when its files are made.
+    void check_names(std::span<const std::string> names) const;
 
     // Names are relative to the folder.
     std::vector<OutputFile> encode(const Segmentation& record, const std::string& stem, const Image& image) const;
@@ -46,8 +48,8 @@ public:
 
     // The files about all pictures, of records in this order; gives their paths.
     std::vector<std::string> write_datasets(std::span<const JournalEntry* const> entries) const;
-    // The files of an earlier run, as far as its journal can be read: they may be more than this one writes.
-    void remove_earlier(const std::string& journal) const;
+    // Removes the files of an earlier run, which may be more than this one writes.
+    void remove_earlier(const JournalContents& earlier) const;
     // What runs that were killed had begun to write. Only while no other run writes into the folder.
     void remove_leftovers() const;
 

@@ -14,7 +14,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <iostream>
 #include <string_view>
 #include <vector>
@@ -26,11 +25,6 @@ namespace sam3::cli {
 namespace {
 
 constexpr int kMostWidth = 800, kMostHeight = 600;  // pixels
-
-std::string variable(const char* name) {
-    const char* value = std::getenv(name);
-    return value == nullptr ? "" : value;
-}
 
 // Asks the terminal what it is (DA1) and looks for 4, sixel graphics, in the answer. Terminals answer at once; one that
 // does not is given a tenth of a second.
@@ -55,10 +49,10 @@ bool terminal_knows_sixel() {
 
 Preview detect() {
     if (isatty(STDOUT_FILENO) != 1) return Preview::none;
-    const std::string term = variable("TERM"), program = variable("TERM_PROGRAM");
-    if (!variable("TMUX").empty() || term.starts_with("screen") || term == "dumb") return Preview::none;
-    if (term == "xterm-kitty" || !variable("KITTY_WINDOW_ID").empty() || program == "ghostty") return Preview::kitty;
-    if (program == "iTerm.app" || program == "WezTerm" || variable("LC_TERMINAL") == "iTerm2") return Preview::iterm;
+    const std::string term = environment("TERM"), program = environment("TERM_PROGRAM");
+    if (!environment("TMUX").empty() || term.starts_with("screen") || term == "dumb") return Preview::none;
+    if (term == "xterm-kitty" || !environment("KITTY_WINDOW_ID").empty() || program == "ghostty") return Preview::kitty;
+    if (program == "iTerm.app" || program == "WezTerm" || environment("LC_TERMINAL") == "iTerm2") return Preview::iterm;
     if (term == "foot" || term == "mlterm" || terminal_knows_sixel()) return Preview::sixel;
     return Preview::none;
 }

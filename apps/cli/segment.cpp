@@ -1,14 +1,15 @@
 #include "command.h"
+#include "format_names.h"
 #include "segment_job.h"
 
 namespace sam3::cli {
 namespace {
 
+bool holds_stills(const FormatInfo& info) { return info.writes() && info.stills; }
+
 std::string format_list() {
-    std::string text = "Result files, separated by commas: ";
-    for (const FormatInfo& info : result_formats())
-        if (info.writes() && info.stills) text += std::string(info.name) + ", ";
-    return text + "none (docs/formats.md; default: json,overlay with --output, else an overlay beside the picture)";
+    return "Result files, separated by commas: " + format_names(holds_stills, ", ") +
+           ", none (docs/formats.md; default: json,overlay with --output, else an overlay beside the picture)";
 }
 
 void add_inputs(CLI::App& command, SegmentOptions& options) {
@@ -21,19 +22,24 @@ void add_inputs(CLI::App& command, SegmentOptions& options) {
     command
         .add_option("--prompts", options.prompts_file,
                     "JSON Lines file with a picture and its prompts a line (docs/cli.md); - for stdin")
+        ->type_name("FILE")
         ->group("Inputs");
     command
         .add_option("--shard", options.shard,
-                    "I/N: work on the I-th of N parts; auto: as Slurm, Kubernetes or MPI say; `sam3 merge` joins them")
+                    "Work on the I-th of N parts; auto: as Slurm, Kubernetes or MPI say; `sam3 merge` joins them")
+        ->type_name("I/N")
         ->group("Inputs");
 }
 
 void add_outputs(CLI::App& command, SegmentOptions& options) {
     const auto group = "Results";
-    command.add_option("-o,--output", options.output, "Folder for result files; made when missing")->group(group);
+    command.add_option("-o,--output", options.output, "Folder for result files; made when missing")
+        ->type_name("DIR")
+        ->group(group);
     command.add_option("-f,--format", options.formats, format_list())
         ->delimiter(',')
         ->allow_extra_args(false)
+        ->type_name("LIST:{" + format_names(holds_stills) + ",none}")
         ->group(group);
     command.add_flag("--polygons", options.write.polygons, "COCO: polygons instead of run lengths")->group(group);
     command
@@ -43,6 +49,7 @@ void add_outputs(CLI::App& command, SegmentOptions& options) {
         ->group(group);
     command
         .add_option("--truth", options.write.truth, "Ground truth whose ids COCO results must name (docs/formats.md)")
+        ->type_name("FILE")
         ->group(group);
     command.add_flag("--overwrite", options.overwrite, "Replace results that are there")->group(group);
     command
@@ -51,6 +58,7 @@ void add_outputs(CLI::App& command, SegmentOptions& options) {
         ->group(group);
     command
         .add_option("--dump", options.dump, "Write every named intermediate as .npy into this folder (docs/parity.md)")
+        ->type_name("DIR")
         ->group(group);
     command.add_flag("-n,--dry-run", options.dry_run, "Say what would be done, and do nothing")->group(group);
     command.add_flag("--show", options.show, "Open the overlay with the desktop's viewer")->group(group);
@@ -69,10 +77,10 @@ void add_outputs(CLI::App& command, SegmentOptions& options) {
 void add_segment(CLI::App& program, Action& chosen) {
     auto options = std::make_shared<SegmentOptions>();
     CLI::App* command = program.add_subcommand("segment", "Find and outline objects in images");
-    options->model.add_to(*command);
     add_inputs(*command, *options);
     options->prompts.add_to(*command);
     add_outputs(*command, *options);
+    options->model.add_to(*command);
     command->footer(
         "Examples:\n"
         "  sam3 segment -m sam3 photo.jpg -t \"red car\" -t wheel      # writes photo_overlay.png, prints a table\n"

@@ -7,6 +7,7 @@
 #include "model_identity.h"
 #include "preview.h"
 #include "util/error.h"
+#include "util/folders.h"
 #include "util/output_names.h"
 #include "util/sha256.h"
 #include "values.h"
@@ -24,9 +25,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_plain_file(const std::string& given) {
+// One picture that was named, be it there or not: neither a folder nor a pattern nor a list.
+bool is_one_picture(const std::string& given, const Input& input) {
     std::error_code error;
-    return is_camera(given) || (given != "-" && fs::exists(given, error) && !fs::is_directory(given, error));
+    return input.image || is_camera(given) || (given == input.path && !fs::is_directory(given, error));
 }
 
 std::string fingerprint_of(const std::vector<Input>& inputs) {
@@ -38,7 +40,7 @@ std::string fingerprint_of(const std::vector<Input>& inputs) {
     return hash.hex();
 }
 
-// The list of inputs of this shard.
+// The inputs of this shard.
 std::vector<Input> part_of(std::vector<Input> inputs, const Shard& shard) {
     if (shard.whole()) return inputs;
     std::vector<Input> part;
@@ -55,6 +57,16 @@ void put_beside(std::vector<Input>& inputs) {
     for (Input& input : inputs)
         if (!input.image && !is_camera(input.path))
             input.stem = times[stem_of(input)] == 1 ? stem_of(input) : input.path;
+}
+
+// A journal that is about to be replaced may be missing or damaged.
+std::optional<JournalContents> read_if_whole(const std::string& path) {
+    if (!fs::exists(path)) return std::nullopt;
+    try {
+        return read_journal(path);
+    } catch (const Error&) {
+        return std::nullopt;
+    }
 }
 
 struct RemoveAtEnd {
@@ -98,7 +110,7 @@ void SegmentJob::list(const SegmentOptions& options) {
     } else {
         tasks_.push_back(options.prompts.task());
         all = list_inputs({.given = options.inputs, .recursive = options.recursive, .output = options.output});
-        single_ = all.size() == 1 && (is_plain_file(options.inputs.front()) || all.front().image);
+        single_ = all.size() == 1 && is_one_picture(options.inputs.front(), all.front());
     }
     for (ImageTask& task : tasks_) load_masks(task);
     name_results(all);
@@ -128,6 +140,7 @@ void SegmentJob::choose_outputs() {
             throw UsageError("--format json prints one picture's result: use jsonl for several, or give --output DIR");
         outputs_.emplace("", std::vector<std::string>(), write);
     }
+    outputs_->check_names(names);
     outputs_->protect(inputs_);
     if (options_.overwrite) outputs_->set_existing(Outputs::Existing::replace);
     if (beside_) put_beside(inputs_);
@@ -268,6 +281,7 @@ void SegmentJob::run() {
     const bool journal = !options_.output.empty() && (!single_ || outputs_->has_datasets());
     Status status(options_.quiet);
     const RemoveAtEnd temporary(journal && single_ ? journal_path() : "");
+    make_folder(options_.output);
     if (single_) {  // what is wrong with it is found before the model is loaded
         status.show("reading " + inputs_.front().name);
         todo_.front().image = std::make_shared<Image>(read_input(todo_.front()));
@@ -279,11 +293,12 @@ void SegmentJob::run() {
         if (!options_.dump.empty()) dump_tensors(session->ops(), options_.dump);
     }
     std::optional<JournalWriter> writer;
-    if (!options_.output.empty()) fs::create_directories(options_.output);
     if (journal) {
-        if (options_.overwrite) outputs_->remove_earlier(journal_path());
+        const std::optional<JournalContents> replaced =
+            options_.overwrite ? read_if_whole(journal_path()) : std::nullopt;
         const JournalHeader now = header();
         writer.emplace(journal_path(), now, earlier_ ? earlier_->whole_bytes : 0);
+        if (replaced) outputs_->remove_earlier(*replaced);  // not before the lock: another run may be at work
         if (shard_.whole() && earlier_) outputs_->remove_leftovers();  // of other shards they may be at work
         if (earlier_ && earlier_->header.names != now.names) writer->add_header(now);
     }

@@ -4,7 +4,6 @@
 #include "values.h"
 
 #include <charconv>
-#include <cstdlib>
 #include <optional>
 
 namespace sam3::cli {
@@ -22,8 +21,8 @@ std::optional<int64_t> number_in(std::string_view text) {
 
 // A variable that is set must hold a number: a wrong one must not quietly make this the only shard.
 std::optional<int64_t> variable(const char* name) {
-    const char* text = std::getenv(name);
-    if (text == nullptr || *text == '\0') return std::nullopt;
+    const std::string text = environment(name);
+    if (text.empty()) return std::nullopt;
     const std::optional<int64_t> value = number_in(text);
     if (!value) throw UsageError(str("--shard auto: expected a number in ", name, ", found '", text, "'"));
     return value;

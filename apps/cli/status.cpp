@@ -1,10 +1,10 @@
 #include "status.h"
 
 #include "command.h"
+#include "values.h"
 
 #include <unistd.h>
 
-#include <cstdlib>
 #include <iostream>
 
 namespace sam3::cli {
@@ -15,8 +15,8 @@ constexpr size_t kMostColumns = 78;
 constexpr const char* kEraseLine = "\r\x1b[K";
 
 bool is_terminal() {
-    const char* kind = std::getenv("TERM");
-    return isatty(STDERR_FILENO) == 1 && kind != nullptr && std::string(kind) != "dumb";
+    const std::string kind = environment("TERM");
+    return isatty(STDERR_FILENO) == 1 && !kind.empty() && kind != "dumb";
 }
 
 }  // namespace

@@ -4,12 +4,11 @@
 #include "interrupt.h"
 #include "media/video_reader.h"
 #include "media/video_writer.h"
-#include "model_options.h"
 #include "progress.h"
 #include "status.h"
 #include "track_files.h"
 #include "track_formats.h"
-#include "track_prompts.h"
+#include "track_options.h"
 #include "util/error.h"
 #include "values.h"
 
@@ -21,62 +20,14 @@
 namespace sam3::cli {
 namespace {
 
-struct Options {
-    ModelOptions model;
-    std::string video, output;
-    std::vector<std::string> texts, formats;
-    std::vector<VideoPrompt> prompts;
-    std::vector<std::string> prompt_words;
-    std::string direction = "forward";
-    int64_t start = -1;   // -1: the first frame, or the first with a prompt
-    int64_t frames = -1;  // -1: to the end
-    std::string raw_size;
-    float fps = 30;
-    float threshold = -1, new_threshold = -1;  // below 0: the model's
-    int max_objects = -1;
-    bool immediate = false;
-    bool separate = false;
-    int clean_up = 0;
-    int history = 16;
-    int checkpoint = 25;
-    bool resume = false, overwrite = false;
-    bool quiet = false;
-};
-
 // One frame to be processed.
 struct Step {
     int64_t frame = 0;
     bool reverse = false;
 };
 
-// Frames that come once, of a number that is not known.
-bool is_stream(const Options& options) { return options.video == "-" || is_camera(options.video); }
-
-void check(const Options& options) {
-    if (options.texts.empty() && options.prompts.empty())
-        throw UsageError("there is nothing to follow: give --text, or --point, --box or --mask");
-    if (options.resume && options.overwrite) throw UsageError("--resume and --overwrite exclude each other");
-    if (!is_stream(options)) return;
-    if (options.direction != "forward") throw UsageError("frames from a pipe or a camera come forwards only");
-    if (options.resume) throw UsageError("frames from a pipe or a camera cannot be resumed: they are gone");
-}
-
-FrameOptions frame_options(const Options& options) {
-    FrameOptions out;
-    out.fps = {static_cast<int>(options.fps * 1000.0F + 0.5F), 1000};
-    if (options.raw_size.empty()) return out;
-    const size_t cross = options.raw_size.find('x');
-    const std::string numbers = cross == std::string::npos
-                                    ? options.raw_size
-                                    : options.raw_size.substr(0, cross) + "," + options.raw_size.substr(cross + 1);
-    const std::vector<float> size = parse_numbers("--raw-size", numbers, 2);
-    out.raw_width = static_cast<int>(size[0]);
-    out.raw_height = static_cast<int>(size[1]);
-    return out;
-}
-
 // The frames in the order they are worked on. total: -1 when it is not known.
-std::vector<Step> steps_of(const Options& options, int64_t total) {
+std::vector<Step> steps_of(const TrackOptions& options, int64_t total) {
     int64_t start = options.start;
     if (start < 0) {
         start = options.direction == "backward" ? total - 1 : 0;
@@ -98,32 +49,7 @@ std::vector<Step> steps_of(const Options& options, int64_t total) {
     return steps;
 }
 
-// What must be the same for a run to go on with another's work.
-nlohmann::json job_of(const Options& options, const VideoInfo& info) {
-    return {{"model", options.model.path},
-            {"video", options.video},
-            {"frames", info.frame_count},
-            {"width", info.width},
-            {"height", info.height},
-            {"text", options.texts},
-            {"prompts", options.prompt_words},
-            {"direction", options.direction},
-            {"start", options.start},
-            {"count", options.frames},
-            {"threshold", options.threshold},
-            {"new-threshold", options.new_threshold},
-            {"max-objects", options.max_objects},
-            {"immediate", options.immediate},
-            {"separate", options.separate},
-            {"clean-up", options.clean_up},
-            {"history", options.history},
-            {"behaviour", options.model.behaviour},
-            {"image-size", options.model.image_size},
-            {"device", options.model.device},
-            {"precision", options.model.precision}};
-}
-
-std::unique_ptr<Follower> make_follower(const Options& options, const std::shared_ptr<const Model>& model,
+std::unique_ptr<Follower> make_follower(const TrackOptions& options, const std::shared_ptr<const Model>& model,
                                         int64_t total) {
     auto session = std::make_shared<ImageSession>(model, options.model.threads);
     if (options.texts.empty()) {
@@ -147,7 +73,7 @@ std::unique_ptr<Follower> make_follower(const Options& options, const std::share
     return follow_concepts(std::move(session), concepts, options.prompts);
 }
 
-std::shared_ptr<const Model> load_model(const Options& options) {
+std::shared_ptr<const Model> load_model(const TrackOptions& options) {
     return options.model.load({.concepts = !options.texts.empty(), .clicks = true, .video = true});
 }
 
@@ -176,7 +102,7 @@ private:
 };
 
 // The pictures again, with what was found on them. Frames that were not worked on are left out.
-void write_overlay(const Options& options, const TrackFiles& files, FrameSource& frames, Status& status) {
+void write_overlay(const TrackOptions& options, const TrackFiles& files, FrameSource& frames, Status& status) {
     std::ifstream lines(files.lines_path());
     TrackedObjects tracked;
     int64_t number = 0;
@@ -204,14 +130,6 @@ struct Totals {
     std::set<int> ids;
 };
 
-void print_summary(const Options& options, const TrackFiles& files, const Totals& totals, bool overlay) {
-    if (options.quiet) return;
-    std::cout << totals.frames << (totals.frames == 1 ? " frame, " : " frames, ") << totals.ids.size()
-              << (totals.ids.size() == 1 ? " object" : " objects") << "\n"
-              << files.lines_path() << "\n";
-    if (overlay && totals.frames > 0) std::cout << files.overlay_path() << "\n";
-}
-
 Totals count(const TrackFiles& files) {
     Totals totals;
     std::ifstream lines(files.lines_path());
@@ -221,10 +139,21 @@ Totals count(const TrackFiles& files) {
     return totals;
 }
 
+void print_summary(const TrackFiles& files, const std::set<std::string>& formats,
+                   const std::vector<std::string>& more) {
+    const Totals totals = count(files);
+    std::cout << totals.frames << (totals.frames == 1 ? " frame, " : " frames, ") << totals.ids.size()
+              << (totals.ids.size() == 1 ? " object" : " objects") << "\n"
+              << printable(files.lines_path()) << "\n";
+    if (formats.count("png") != 0) std::cout << printable(files.masks_path()) << "\n";
+    if (formats.count("overlay") != 0 && totals.frames > 0) std::cout << printable(files.overlay_path()) << "\n";
+    for (const std::string& path : more) std::cout << printable(path) << "\n";
+}
+
 // Steps from `position` on; false when it was interrupted.
-bool work_through(const Options& options, const std::vector<Step>& steps, int64_t position, Follower& follower,
+bool work_through(const TrackOptions& options, const std::vector<Step>& steps, int64_t position, Follower& follower,
                   TrackFiles& files, FrameSource& frames, Status& status) {
-    const nlohmann::json job = job_of(options, frames.info());
+    const nlohmann::json job = options.job(frames.info());
     const auto save = [&](int64_t at) {
         files.checkpoint({at, job}, [&](const std::string& path) { follower.save(path); });
     };
@@ -264,15 +193,15 @@ void begin(Follower& follower, FrameSource& frames, Status& status) {
     }
 }
 
-void run_file(const Options& options, const std::set<std::string>& formats, TrackFiles& files, Status& status) {
+void run_file(const TrackOptions& options, const std::set<std::string>& formats, TrackFiles& files, Status& status) {
     status.show("opening " + options.video);
-    const std::unique_ptr<FrameSource> frames = open_frames(options.video, frame_options(options));
+    const std::unique_ptr<FrameSource> frames = open_frames(options.video, options.frame_options());
     const int64_t total = frames->count_frames();
     const std::vector<Step> steps = steps_of(options, total);
     if (files.exist() && !options.resume && !options.overwrite)
         fail(files.lines_path(), ": there are results already; --resume goes on, --overwrite starts again");
     const std::optional<TrackFiles::Checkpoint> checkpoint = options.resume ? files.resume() : std::nullopt;
-    if (checkpoint && checkpoint->job != job_of(options, frames->info()))
+    if (checkpoint && checkpoint->job != options.job(frames->info()))
         fail(files.lines_path(),
              ": the run to be resumed had other options, another model or another video: repeat its command line with "
              "--resume, or start again with --overwrite");
@@ -299,11 +228,11 @@ void run_file(const Options& options, const std::set<std::string>& formats, Trac
 }
 
 // Frames that come once, of a number that is not known: the overlay is drawn on the way.
-void run_pipe(const Options& options, const std::set<std::string>& formats, TrackFiles& files, Status& status) {
+void run_pipe(const TrackOptions& options, const std::set<std::string>& formats, TrackFiles& files, Status& status) {
     status.show("loading " + options.model.path);
     const std::shared_ptr<const Model> model = load_model(options);
     const std::unique_ptr<Follower> follower = make_follower(options, model, -1);
-    const std::unique_ptr<FrameSource> frames = open_frames(options.video, frame_options(options));
+    const std::unique_ptr<FrameSource> frames = open_frames(options.video, options.frame_options());
     if (files.exist() && !options.overwrite)
         fail(files.lines_path(), ": there are results already; --overwrite starts again");
     files.start();
@@ -337,88 +266,29 @@ void run_pipe(const Options& options, const std::set<std::string>& formats, Trac
     files.finish(true);
 }
 
-void run(const Options& options) {
-    check(options);
-    const std::set<std::string> formats = checked_track_formats(options.formats);
+void run(const TrackOptions& options) {
+    const std::set<std::string> formats = checked_track_formats(options.formats, options.truth);
     std::string name = is_camera(options.video) ? "camera" : "stdin";
-    if (!is_stream(options)) name = std::filesystem::absolute(options.video).lexically_normal().stem().string();
+    if (!options.is_stream()) name = std::filesystem::absolute(options.video).lexically_normal().stem().string();
     const std::string stem = (std::filesystem::path(options.output) / (name.empty() ? "video" : name)).string();
     TrackFiles files(stem, formats.count("png") != 0);
     Status status(options.quiet);
     catch_interrupts();
-    if (is_stream(options))
+    if (options.is_stream())
         run_pipe(options, formats, files, status);
     else
         run_file(options, formats, files, status);
     status.clear();
-    const std::vector<std::string> more = write_track_formats(stem, formats);
-    print_summary(options, files, count(files), formats.count("overlay") != 0);
-    for (const std::string& path : more)
-        if (!options.quiet) std::cout << printable(path) << "\n";
+    const std::vector<std::string> more = write_track_formats(stem, formats, options.truth);
+    if (!options.quiet) print_summary(files, formats, more);
 }
 
 }  // namespace
 
 void add_track(CLI::App& program, Action& chosen) {
-    auto options = std::make_shared<Options>();
-    auto prompts = std::make_shared<TrackPromptOptions>();
+    auto options = std::make_shared<TrackOptions>();
     CLI::App* command = program.add_subcommand("track", "Follow objects through a video");
-    options->model.add_to(*command);
-    command
-        ->add_option(
-            "-i,--video,VIDEO", options->video,
-            "Video file, folder of images, camera:/dev/video0, or - for raw RGB24 or YUV4MPEG2 frames on stdin")
-        ->required();
-    command->add_option("-o,--output", options->output, "Folder for the result files; made when missing")->required();
-    command->add_option("-t,--text", options->texts, "Noun phrase to look for; may be given several times")
-        ->expected(1)
-        ->take_all()
-        ->allow_extra_args(false);
-    prompts->add_to(*command);
-    command
-        ->add_option(
-            "-f,--format", options->formats,
-            "json (always written: a line a frame), png (label maps), overlay (MP4), mots, davis, ytvis, veval, csv "
-            "and others (docs/formats.md); separated by commas")
-        ->delimiter(',')
-        ->allow_extra_args(false);
-    command->add_option("--direction", options->direction, "forward, backward or both from the start frame")
-        ->check(CLI::IsMember({"forward", "backward", "both"}))
-        ->capture_default_str();
-    command->add_option("--start", options->start, "First frame (default: 0, or the first frame with a prompt)")
-        ->check(CLI::NonNegativeNumber);
-    command->add_option("--frames", options->frames, "Frames to work on in each direction (default: all)")
-        ->check(CLI::PositiveNumber);
-    command->add_option("--threshold", options->threshold, "Detections above this score count (default: the model's)")
-        ->check(CLI::Range(0.0, 1.0));
-    command
-        ->add_option("--new-threshold", options->new_threshold,
-                     "An unmatched detection of at least this score becomes an object (default: the model's)")
-        ->check(CLI::Range(0.0, 1.0));
-    command->add_option("--max-objects", options->max_objects, "Follow at most so many objects (default: the model's)")
-        ->check(CLI::Range(1, 65535));
-    command->add_flag("--immediate", options->immediate,
-                      "Give each frame's objects at once, mistakes included, instead of after the hot start");
-    command->add_flag("--non-overlapping", options->separate,
-                      "Give a pixel that several clicked objects claim to the surest of them");
-    command
-        ->add_option("--fill-holes", options->clean_up,
-                     "Clean holes and specks of clicked objects up to so many low-resolution pixels")
-        ->check(CLI::Range(0, 1000000));
-    command->add_option("--history", options->history, "Frames of memory kept for prompts that go back in time")
-        ->check(CLI::Range(1, 100000))
-        ->capture_default_str();
-    command->add_option("--raw-size", options->raw_size,
-                        "WxH of raw RGB24 frames on stdin, or that a camera is asked for");
-    command->add_option("--fps", options->fps, "Frames a second of folders and raw frames")
-        ->check(CLI::Range(0.001, 1000.0))
-        ->capture_default_str();
-    command->add_flag("--resume", options->resume, "Go on with a run that was stopped");
-    command->add_flag("--overwrite", options->overwrite, "Start again where there are results");
-    command->add_option("--checkpoint", options->checkpoint, "Frames between two states kept for --resume")
-        ->check(CLI::Range(1, 1000000))
-        ->capture_default_str();
-    command->add_flag("-q,--quiet", options->quiet, "No summary, no progress");
+    options->add_to(*command);
     command->footer(
         "Examples:\n"
         "  sam3 track -m sam3 -i clip.mp4 -t person -t dog -o out -f overlay\n"
@@ -430,10 +300,9 @@ void add_track(CLI::App& program, Action& chosen) {
         "Results: NAME.jsonl (a line a frame: ids, labels, scores, boxes, masks as COCO RLE), NAME_masks/FRAME.png,\n"
         "NAME_overlay.mp4 with the sound of the video, NAME_mots and so on. Frames and coordinates are counted from "
         "0.");
-    command->callback([options, prompts, &chosen] {
-        chosen = [options, prompts] {
-            options->prompts = prompts->prompts();
-            options->prompt_words = prompts->words();
+    command->callback([options, &chosen] {
+        chosen = [options] {
+            options->check();
             run(*options);
         };
     });

@@ -2,6 +2,7 @@
 
 #include "media/image_io.h"
 #include "util/error.h"
+#include "util/folders.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -23,16 +24,15 @@ void write_text(const std::string& path, const std::string& text) {
 }  // namespace
 
 TrackFiles::TrackFiles(std::string stem, bool label_maps) : stem_(std::move(stem)), label_maps_(label_maps) {
-    const fs::path folder = fs::path(stem_).parent_path();
-    if (!folder.empty()) fs::create_directories(folder);
+    make_folder_of(stem_);
 }
 
 bool TrackFiles::exist() const { return fs::exists(lines_path()) || fs::exists(checkpoint_path()); }
 
 void TrackFiles::start() {
     for (const std::string& path : {checkpoint_path(), overlay_path()}) fs::remove(path);
-    fs::remove_all(stem_ + "_masks");
-    if (label_maps_) fs::create_directories(stem_ + "_masks");
+    fs::remove_all(masks_path());
+    if (label_maps_) make_folder(masks_path());
     keep_lines(0);
 }
 
@@ -61,7 +61,7 @@ void TrackFiles::keep_lines(int64_t count) {
 std::string TrackFiles::mask_path(int64_t frame) const {
     char name[32];
     std::snprintf(name, sizeof name, "%06lld.png", static_cast<long long>(frame));
-    return stem_ + "_masks/" + name;
+    return masks_path() + "/" + name;
 }
 
 void TrackFiles::add(const TrackedObjects& tracked) {
@@ -90,7 +90,7 @@ std::optional<TrackFiles::Checkpoint> TrackFiles::resume() {
         !json.contains("lines") || !json["lines"].is_number_unsigned() || !json.contains("job"))
         fail(checkpoint_path(), ": not a checkpoint of this program; start again without --resume");
     session_at_ = json["position"].get<int64_t>();
-    if (label_maps_) fs::create_directories(stem_ + "_masks");
+    if (label_maps_) make_folder(masks_path());
     keep_lines(json["lines"].get<int64_t>());
     return Checkpoint{session_at_, json["job"]};
 }
@@ -107,7 +107,11 @@ void TrackFiles::finish(bool in_order) {
     // First the checkpoint, whose count of lines holds only in the order they were written in.
     fs::remove(checkpoint_path());
     if (session_at_ >= 0) fs::remove(session_path(session_at_));
-    if (in_order) return;
+    if (!in_order) sort_lines();
+    if (label_maps_) add_missing_masks();
+}
+
+void TrackFiles::sort_lines() const {
     std::vector<std::pair<int64_t, std::string>> all;
     std::ifstream in(lines_path());
     std::string line;
@@ -116,6 +120,16 @@ void TrackFiles::finish(bool in_order) {
     std::string text;
     for (const auto& [frame, words] : all) text += words;
     write_text(lines_path(), text);
+}
+
+// A run that is resumed may ask for label maps that the one before it did not.
+void TrackFiles::add_missing_masks() const {
+    make_folder(masks_path());
+    std::ifstream in(lines_path());
+    TrackedObjects tracked;
+    for (int64_t number = 0; next_line(in, number, tracked);)
+        if (const std::string path = mask_path(tracked.frame); !fs::exists(path))
+            write_file(path, to_label_map(tracked));
 }
 
 int64_t TrackFiles::complete_lines() const {

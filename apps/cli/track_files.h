@@ -38,18 +38,21 @@ public:
     std::optional<Checkpoint> resume();
     std::string session_path(int64_t position) const;
 
-    // No more frames: the checkpoint goes, lines are brought into the order of the frames.
+    // No more frames: the checkpoint goes, lines are brought into the order of the frames, label maps are completed.
     void finish(bool in_order);
 
     // Reads the lines one after the other; false at the end.
     bool next_line(std::ifstream& file, int64_t& number, TrackedObjects& tracked) const;
     std::string lines_path() const { return stem_ + ".jsonl"; }
+    std::string masks_path() const { return stem_ + "_masks"; }
     std::string overlay_path() const { return stem_ + "_overlay.mp4"; }
 
 private:
     std::string checkpoint_path() const { return stem_ + ".resume.json"; }
     std::string mask_path(int64_t frame) const;
     void keep_lines(int64_t count);
+    void sort_lines() const;
+    void add_missing_masks() const;
 
     std::string stem_;
     bool label_maps_;

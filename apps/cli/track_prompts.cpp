@@ -39,6 +39,7 @@ Place parse_place(const std::string& option, const std::string& text) {
 void TrackPromptOptions::add_to(CLI::App& command) {
     const auto add = [&](const char* name, std::vector<std::string>& values, const char* help) {
         command.add_option(name, values, help)
+            ->type_name("PLACE")
             ->expected(1)
             ->take_all()
             ->allow_extra_args(false)

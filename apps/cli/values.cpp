@@ -33,6 +33,11 @@ Box parse_box(const std::string& option, const std::string& text) {
     return {n[0], n[1], n[2], n[3]};
 }
 
+std::string environment(const char* name) {
+    const char* value = std::getenv(name);
+    return value == nullptr ? "" : value;
+}
+
 int default_threads() { return static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, 64U)); }
 
 }  // namespace sam3::cli

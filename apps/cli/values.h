@@ -20,6 +20,9 @@ std::vector<float> parse_numbers(const std::string& option, const std::string& t
 // "X0,Y0,X1,Y1"
 Box parse_box(const std::string& option, const std::string& text);
 
+// A variable of the environment; empty when it is not set.
+std::string environment(const char* name);
+
 // Threads to use when none are asked for: one per core that this process may run on.
 int default_threads();
 

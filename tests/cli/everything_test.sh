@@ -104,7 +104,7 @@ test_wrong_input_is_a_sentence_and_1() {
 
 test_help_has_the_defaults_of_amg() {
     run 0 everything --help
-    for text in --points-per-side =32 =64 =0.88 =0.95 --box-nms-thresh =0.7 =0.341333 Examples:; do
-        has stdout "$text"
-    done
+    for text in --points-per-side --box-nms-thresh Examples:; do has stdout "$text"; done
+    tr -s ' \n' ' ' <stdout >joined
+    for value in 32 64 0.88 0.95 0.7 0.341333; do has joined "default: $value)"; done
 }

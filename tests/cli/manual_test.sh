@@ -49,6 +49,11 @@ test_bash_completes_commands_options_and_values() {
     [ "$(cat stdout)" = bf16 ] || fail "no bf16"
     complete_words segment -f js >stdout
     has stdout "jsonl"
+    lacks stdout "mots"
+    complete_words segment -f coco,cs >stdout
+    [ "$(cat stdout)" = coco,csv ] || fail "no coco,csv"
+    complete_words track -f mo >stdout
+    [ "$(cat stdout)" = mots ] || fail "no mots for a clip"
     complete_words models pull --end >stdout
     has stdout "--endpoint"
 }

@@ -10,6 +10,8 @@ test_help_lists_the_commands() {
     run 0 --help
     has stdout "inspect"
     has stdout "doctor"
+    has stdout "Usage: sam3 COMMAND"
+    has stdout "sam3 segment -m sam3 photo.jpg"
     has stdout "Exit codes"
     empty stderr
 }
@@ -17,8 +19,8 @@ test_help_lists_the_commands() {
 test_every_command_has_examples() {
     run 0 --help
     local commands
-    commands=$(sed -n '/^Subcommands:/,/^$/s/^  \([a-z][a-z-]*\) .*/\1/p' stdout)
-    [ -n "$commands" ] || fail "no commands in the help"
+    commands=$(sed -n '/^Examples:/q; s/^  \([a-z][a-z-]*\)  .*/\1/p' stdout)
+    [ "$(wc -l <<<"$commands")" -ge 14 ] || fail "only these commands in the help: $commands"
     for command in $commands; do
         run 0 "$command" --help
         has stdout "Examples:"
@@ -40,6 +42,45 @@ test_an_unknown_command_suggests_the_closest() {
     run 2 zzzzzz
     has stderr "sam3 --help"
     lacks stderr "did you mean"
+}
+
+test_a_mistyped_option_suggests_the_closest() {
+    run 2 segment photo.jpg --txt dog
+    has stderr "there is no option '--txt', did you mean --text?; run 'sam3 segment --help'"
+    run 2 models pull facebook/sam3 --endpont=x
+    has stderr "did you mean --endpoint?; run 'sam3 models pull --help'"
+    run 2 everything -m model.gguf a.jpg b.jpg
+    has stderr "there is nothing here that takes 'b.jpg'"
+}
+
+test_without_a_model_it_says_where_models_come_from() {
+    HOME=$PWD HF_HOME=$PWD run 2 segment photo.jpg -t dog
+    has stderr "no model was given: name one with -m"
+    has stderr "sam3 models pull facebook/sam3"
+    mkdir models
+    echo >models/shapes.gguf
+    HOME=$PWD HF_HOME=$PWD run 2 track clip.mp4 -t dog -o out
+    has stderr "found here: shapes"
+}
+
+test_a_command_with_commands_of_its_own_lists_them() {
+    run 2 models
+    empty stdout
+    has stderr "models pull"
+    has stderr "Usage: sam3 models COMMAND"
+}
+
+test_help_fits_the_width_of_a_page() {
+    for command in "" segment track everything convert-format bench; do
+        # shellcheck disable=SC2086
+        run 0 help $command
+        # Examples are there to be copied, so they stay in one line.
+        sed '/^Examples:/,$d' stdout | awk 'length > 100 { print; bad = 1 } END { exit bad }' >long || fail "too long: $(cat long)"
+    done
+    command -v script >/dev/null || return 0
+    script -qec "stty cols 70; '$program' help segment" typescript >/dev/null </dev/null
+    sed '1d; /^Examples:/,$d' typescript | tr -d '\r' | awk 'length > 70 { print; bad = 1 } END { exit bad }' >long ||
+        fail "too long for 70 columns: $(cat long)"
 }
 
 test_control_characters_of_a_mistake_are_not_repeated() {

@@ -6,6 +6,8 @@ clip=$root/assets/clip.mp4
 test_follows_a_phrase_and_writes_every_format() {
     run 0 track -m "$model" -i "$clip" -t "red square" --frames 18 -o out/deep -f json,png,overlay
     has stdout "18 frames, "
+    has stdout "out/deep/clip_masks"
+    has stdout "out/deep/clip_overlay.mp4"
     empty stderr
     [ "$(wc -l <out/deep/clip.jsonl)" = 18 ] || fail "expected 18 lines"
     [ "$(find out/deep/clip_masks -name '*.png' | wc -l)" = 18 ] || fail "expected 18 label maps"
@@ -52,6 +54,22 @@ test_killed_and_resumed_gives_the_same_files() {
     diff -r whole cut || fail "the resumed run differs"
     run 0 "${arguments[@]}" -o cut --resume
     diff -r whole cut || fail "resuming a finished run changed it"
+}
+
+test_label_maps_can_be_asked_for_later() {
+    local arguments=(track -m "$model" -i "$clip" -t "red square" --frames 4 -q)
+    run 0 "${arguments[@]}" -o whole -f png
+    run 0 "${arguments[@]}" -o later
+    run 0 "${arguments[@]}" -o later --resume -f png
+    diff -r whole later || fail "not as if they had been asked for at once"
+}
+
+test_formats_that_cannot_be_are_refused_before_the_work() {
+    run 2 track -m "$model" -i "$clip" -t "red square" -o out -f veval
+    has stderr "--truth"
+    run 2 track -m "$model" -i "$clip" -t "red square" -o out -f cutout
+    has stderr "still images"
+    [ ! -e out ] || fail "work was done"
 }
 
 # The same in the middle of the way back, with frames that are still held back.

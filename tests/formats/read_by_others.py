@@ -116,6 +116,10 @@ class Check:
             for found, mask in zip(record["detections"], masks, strict=True):
                 self.same(mask_of_counts(found["mask"]["counts"], *found["mask"]["size"]), mask, "json")
 
+    def jsonl(self):
+        lines = (self.out / "jsonl").read_text().splitlines()
+        assert [json.loads(line) for line in lines] == [json.loads((self.out / f"json/{stem}.json").read_text()) for stem in self.stills]
+
     def coco(self):
         self.coco_file("coco", lambda s: mask_of_counts(s["counts"], *s["size"]))
 
@@ -220,6 +224,14 @@ class Check:
         for key, mask in expected.items():
             self.same(found[key], mask, "mots")
 
+    def lines(self):
+        for f, line in enumerate((self.out / "tracks/street.jsonl").read_text().splitlines()):
+            found = {o["id"]: mask_of_counts(o["mask"]["counts"], *o["mask"]["size"]) for o in json.loads(line)["objects"]}
+            expected = {o: mask for o, mask in enumerate(self.clip[f]) if mask is not None}
+            assert json.loads(line)["frame"] == f and found.keys() == expected.keys()
+            for o, mask in expected.items():
+                self.same(found[o], mask, "tracks")
+
     def ytvis(self):
         data = json.loads((self.out / "ytvis").read_text())
         assert data["videos"][0]["length"] == FRAMES
@@ -261,6 +273,14 @@ class Check:
             assert (drawn[mask] > 0).all() and drawn.sum() < 1.6 * mask.sum(), "OpenCV's polygons"
         ids = module.imread(str(self.out / "ids/a_ids.png"), module.IMREAD_UNCHANGED)
         assert ids.dtype == numpy.uint16 and ids.max() == 2
+        video, frames = module.VideoCapture(str(self.out / "video/clip_overlay.mp4")), 0
+        while True:
+            more, frame = video.read()
+            if not more:
+                break
+            assert frame.shape == (336, 336, 3)
+            frames += 1
+        assert frames == 4, f"OpenCV reads {frames} frames of the overlay"
 
     def with_labelme(self, module):
         file = module.LabelFile(str(self.out / "labelme/a.json"))
@@ -270,7 +290,7 @@ class Check:
             assert (label_image[mask] == number + 1).mean() > 0.95, "labelme"
 
     def run(self):
-        for name in ("json coco polygons coco_results yolo labelme png davis ids cutout matte overlay csv mots ytvis veval").split():
+        for name in ("json jsonl coco polygons coco_results yolo labelme png davis ids cutout matte overlay csv lines mots ytvis veval").split():
             getattr(self, name)()
             print(f"{name}: read by NumPy and Pillow")
         for name, package in (("pycocotools", "pycocotools.coco"), ("opencv", "cv2"), ("labelme", "labelme.label_file")):

@@ -1,0 +1,67 @@
+#include "util/folders.h"
+
+#include "util/error.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+namespace sam3 {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Folders : public testing::Test {
+protected:
+    Folders() : folder_((fs::temp_directory_path() / "sam3-folders-XXXXXX").string()) {
+        if (mkdtemp(folder_.data()) == nullptr) throw std::runtime_error("no folder for the test");
+    }
+    ~Folders() override {
+        std::error_code ignored;
+        fs::permissions(folder_, fs::perms::owner_all, ignored);
+        fs::remove_all(folder_);
+    }
+
+    std::string path(const std::string& name) const { return folder_ + "/" + name; }
+    // The sentence that make_folder fails with; empty when it does not.
+    static std::string complaint(const std::string& path) {
+        try {
+            make_folder(path);
+        } catch (const Error& error) {
+            return error.what();
+        }
+        return "";
+    }
+
+    std::string folder_;
+};
+
+TEST_F(Folders, AreMadeWithThoseAboveThem) {
+    make_folder(path("a/b/c"));
+    EXPECT_TRUE(fs::is_directory(path("a/b/c")));
+    make_folder(path("a/b/c"));
+    make_folder_of(path("x/y.txt"));
+    EXPECT_TRUE(fs::is_directory(path("x")));
+    EXPECT_FALSE(fs::exists(path("x/y.txt")));
+    make_folder("");
+    make_folder_of("y.txt");
+}
+
+TEST_F(Folders, AreNotMadeWhereAFileIs) {
+    std::ofstream(path("file")) << "x";
+    EXPECT_EQ(complaint(path("file")), path("file") + ": expected a folder to write results into, found a file");
+    EXPECT_NE(complaint(path("file/below")).find("the folder cannot be made (Not a directory)"), std::string::npos);
+}
+
+TEST_F(Folders, ThatCannotBeWrittenIntoAreNamed) {
+    if (::geteuid() == 0) GTEST_SKIP() << "root may write everywhere";
+    fs::permissions(folder_, fs::perms::owner_read | fs::perms::owner_exec);
+    EXPECT_NE(complaint(folder_).find("nothing can be written into this folder (Permission denied)"),
+              std::string::npos);
+}
+
+}  // namespace
+}  // namespace sam3
