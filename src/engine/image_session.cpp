@@ -40,6 +40,30 @@ Tensor ImageSession::normalized(const Tensor& bytes, const Normalization& normal
     return ops_.binary(centred, table.select(0, 1), Binary::div);
 }
 
+// Rows or columns, x [A, from, B] -> [A, to, B].
+Tensor ImageSession::resampled(const Tensor& x, int from, int to) {
+    if (from == to) return x;
+    const auto axis = axes_.get(from, to, [&] {
+        const ResizeWeights weights = resize_weights(from, to);
+        const auto upload = [&](const std::vector<int32_t>& values, const Shape& shape) {
+            return ops_.upload(Tensor::wrap_host(values.data(), shape, DType::i32));
+        };
+        return ResizeAxis{upload(weights.first, {to}), upload(weights.weights, {to, weights.capacity}),
+                          weights.precision};
+    });
+    return ops_.resample(x, axis->first, axis->weights, axis->precision);
+}
+
+// As resize() does it, byte for byte; u8 [1, side, side, 3].
+Tensor ImageSession::resized_on_device(const Image& image, int side) {
+    const Image rgb = image.channels == 3 ? Image() : as_rgb(image);
+    const Image& source = image.channels == 3 ? image : rgb;
+    const Tensor pixels =
+        ops_.upload(Tensor::wrap_host(source.pixels.data(), {source.height, source.width, 3}, DType::u8));
+    const Tensor narrow = resampled(pixels, source.width, side).reshape({1, source.height, 3 * int64_t{side}});
+    return resampled(narrow, source.height, side).reshape({1, side, side, 3});
+}
+
 void ImageSession::encode(std::span<const Image> images) {
     if (images.empty()) fail("there is no image to encode");
     sizes_.clear();
@@ -56,26 +80,30 @@ void ImageSession::encode(std::span<const Image> images) {
 
     // A device of its own gets bytes, a quarter of the traffic, unless borders must be zero after normalising.
     const bool bytes = !ops_.device().is_host() && !preprocessing.keep_aspect;
-    const Tensor pixels =
-        Tensor::host({static_cast<int64_t>(images.size()), side, side, 3}, bytes ? DType::u8 : DType::f32);
+    Tensor pixels;
     std::vector<ImageSize> sizes;
     {
         const Timing timing = time_step("preprocess");
-        for (size_t i = 0; i < images.size(); ++i) {
-            const Size inside = preprocessing.keep_aspect ? fit_longest_side({images[i].width, images[i].height}, side)
-                                                          : Size{side, side};
-            const Image scaled = resize(as_rgb(images[i]), inside.width, inside.height, {.threads = ops_.threads()});
-            const Tensor own = pixels.slice(0, static_cast<int64_t>(i), 1);
-            if (bytes)
-                std::copy(scaled.pixels.begin(), scaled.pixels.end(), own.data<uint8_t>());
-            else
-                normalize_image(scaled, normalization, {side, side}, own.data<float>(), ops_.threads());
-            sizes.push_back({images[i].width, images[i].height, inside.width, inside.height});
+        std::vector<Tensor> own;
+        for (const Image& image : images) {
+            const Size inside =
+                preprocessing.keep_aspect ? fit_longest_side({image.width, image.height}, side) : Size{side, side};
+            sizes.push_back({image.width, image.height, inside.width, inside.height});
+            if (bytes) {
+                check_image(image);
+                own.push_back(resized_on_device(image, side));
+                continue;
+            }
+            const Image scaled = resize(as_rgb(image), inside.width, inside.height, {.threads = ops_.threads()});
+            own.push_back(Tensor::host({1, side, side, 3}));
+            normalize_image(scaled, normalization, {side, side}, own.back().data<float>(), ops_.threads());
+            own.back() = ops_.upload(own.back());
         }
+        pixels = ops_.concat(own, 0);
+        if (bytes) pixels = normalized(pixels, normalization);
     }
     const Timing timing = time_step("image_encoder");
-    trunk_ =
-        model_->network().encode(ops_, bytes ? normalized(ops_.upload(pixels), normalization) : ops_.upload(pixels));
+    trunk_ = model_->network().encode(ops_, pixels);
     sizes_ = std::move(sizes);
     ++encodings_;
 }

@@ -8,6 +8,7 @@
 #include "mask/mask.h"
 #include "mask/upsample.h"
 #include "runtime/ops.h"
+#include "util/size_cache.h"
 
 #include <map>
 #include <optional>
@@ -128,6 +129,8 @@ private:
     ConceptResult read_out(const Sam3Detector::Output& output, int64_t row, const ConceptPrompt& prompt);
     Tensor candidate_masks(const Sam3Detector::Output& output, int64_t row, const std::vector<Detection>& candidates);
     Tensor normalized(const Tensor& bytes, const Normalization& normalization);
+    Tensor resized_on_device(const Image& image, int side);
+    Tensor resampled(const Tensor& x, int from, int to);
     void upsample_on_device(const Tensor& logits, const std::vector<int>& kept, const ImageSize& size,
                             std::vector<Detection>& detections);
     Mask upsample(const Tensor& logits, int64_t index, const ImageSize& size) const;
@@ -148,6 +151,11 @@ private:
     std::vector<Tensor> no_geometry_;                        // an image's, made by its first prompt without geometry
     std::vector<InteractiveFeatures> interactive_features_;  // made by the first click
     std::vector<ImageSize> sizes_;
+    struct ResizeAxis {
+        Tensor first, weights;
+        int precision;
+    };
+    SizeCache<ResizeAxis> axes_;  // by the lengths before and after
     uint64_t encodings_ = 0;
     bool wait_for_steps_ = false;
     std::map<std::string, double> seconds_;

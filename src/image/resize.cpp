@@ -142,6 +142,11 @@ Image resize_both(const Image& image, int width, int height, const ResizeOptions
 
 }  // namespace
 
+ResizeWeights resize_weights(int input, int output) {
+    const Taps<int16_t> taps = make_taps<int16_t>(input, output, {});
+    return {taps.precision, taps.capacity, taps.first, {taps.weights.begin(), taps.weights.end()}};
+}
+
 Image resize(const Image& image, int width, int height, const ResizeOptions& options) {
     check_image(image);
     if (width < 1 || height < 1) fail("expected a size of at least 1 x 1 to resize to, found ", width, " x ", height);

@@ -2,6 +2,9 @@
 
 #include "image/image.h"
 
+#include <cstdint>
+#include <vector>
+
 namespace sam3 {
 
 // Whose rounding to follow, to the bit. All compute fixed-point weights per axis, resize one axis, round to 8 bits,
@@ -21,5 +24,15 @@ struct ResizeOptions {
 
 // Antialiased: the filter widens with the scale when shrinking. Channels are independent, alpha is one of them.
 Image resize(const Image& image, int width, int height, const ResizeOptions& options = {});
+
+// What an axis is resized by, for devices that do it themselves: output i is the sum of weights[i][j] times input
+// first[i] + j, with half a unit added and `precision` bits dropped. Horizontal first, rounded to bytes in between.
+struct ResizeWeights {
+    int precision = 0;
+    int capacity = 0;                // weights of an output, zeros at the end
+    std::vector<int> first;          // [output]
+    std::vector<int32_t> weights{};  // [output, capacity]
+};
+ResizeWeights resize_weights(int input, int output);  // torchvision's style, bilinear
 
 }  // namespace sam3

@@ -29,10 +29,14 @@ nn::Linear edges_layer(const nn::LoadContext& context) {
 
 constexpr auto kStream = nn::LayerNorm::Result::stream;
 
-Tensor coordinate_table(int64_t size) {
-    Tensor table = Tensor::host({1, 1, size, 1});
-    for (int64_t i = 0; i < size; ++i) table.data<float>()[i] = static_cast<float>(i) / static_cast<float>(size);
-    return table;
+BoxBiasWeights bias_weights(const nn::LoadContext& context, const Scope& scope, int64_t channels, int heads) {
+    const auto load = [&](const Scope& layer, const char* name, const Shape& shape) {
+        return nn::to_device(context, layer.tensor(name, shape));
+    };
+    const Scope hidden = scope / "layer1";
+    const Scope output = scope / "layer2";
+    return {load(hidden, "weight", {channels, 2}), load(hidden, "bias", {channels}),
+            load(output, "weight", {heads, channels}), load(output, "bias", {heads})};
 }
 
 }  // namespace
@@ -44,12 +48,11 @@ DetrDecoder::DetrDecoder(const nn::LoadContext& context, const Scope& scope, con
       output_norm_(context, scope / "output_layer_norm", config.hidden_size, nn::kNormEps),
       presence_norm_(context, scope / "presence_layer_norm", config.hidden_size, nn::kNormEps) {
     const int64_t c = config.hidden_size;
-    const std::vector<std::string> two = {"layer1", "layer2"};
     const std::vector<std::string> three = {"layer1", "layer2", "layer3"};
     box_head_ = nn::MlpHead(context, scope / "box_head", three, c, c, 4);
     presence_head_ = nn::MlpHead(context, scope / "presence_head", three, c, c, 1);
-    bias_x_ = nn::MlpHead(context, scope / "box_rpb_embed_x", two, 2, c, config.heads);
-    bias_y_ = nn::MlpHead(context, scope / "box_rpb_embed_y", two, 2, c, config.heads);
+    bias_x_ = bias_weights(context, scope / "box_rpb_embed_x", c, config.heads);
+    bias_y_ = bias_weights(context, scope / "box_rpb_embed_y", c, config.heads);
     position_head_ = nn::MlpHead({position_layer(context, scope / "ref_point_head" / "layer1", c),
                                   nn::Linear(context, scope / "ref_point_head" / "layer2", c, c)});
 
@@ -83,13 +86,6 @@ DetrDecoder::DetrDecoder(const nn::LoadContext& context, const Scope& scope, con
     vision_values_ = nn::StackedKeys(context, vision, "v_proj", c);
 }
 
-std::shared_ptr<const DetrDecoder::Coordinates> DetrDecoder::coordinates_for(Ops& ops, int64_t height,
-                                                                             int64_t width) const {
-    return coordinates_.get(height, width, [&] {
-        return Coordinates{ops.upload(coordinate_table(height)), ops.upload(coordinate_table(width))};
-    });
-}
-
 // Zero for the presence token, which comes first and has no box.
 Tensor DetrDecoder::query_positions(Ops& ops, const Tensor& boxes) const {
     const int64_t batch = boxes.dim(0);
@@ -103,22 +99,11 @@ Tensor DetrDecoder::query_positions(Ops& ops, const Tensor& boxes) const {
 }
 
 // The bias of a pixel is a function of its row plus a function of its column; see arXiv 2308.01904.
-AttentionOptions DetrDecoder::box_bias(Ops& ops, const Tensor& boxes, const Coordinates& coordinates) const {
-    const int64_t batch = boxes.dim(0);
-    const Tensor edges = to_edges_.forward(ops, boxes).reshape({batch, queries_, 1, 4});
-    const auto axis = [&](const Tensor& positions, int64_t first_edge, const nn::MlpHead& head) {
-        // sign(8d) log2(|8d| + 1) / log2(8), d = distance to the two edges
-        const Tensor distance = ops.sub(positions, edges.slice(-1, first_edge, 2));
-        const Tensor scaled =
-            ops.affine(ops.unary(ops.affine(distance, 8.0F, 0.0F), Unary::signed_log2), 1.0F / 3.0F, 0.0F);
-        const Tensor bias = ops.permute(head.forward(ops, scaled), {0, 3, 1, 2});
-        Tensor out = ops.full({batch, config_.heads, queries_ + 1, positions.dim(2)}, 0.0F);
-        ops.copy_(out.slice(2, 1, queries_), bias);
-        return out;
-    };
+AttentionOptions DetrDecoder::box_bias(Ops& ops, const Tensor& boxes, int64_t height, int64_t width) const {
+    const Tensor edges = to_edges_.forward(ops, boxes);
     AttentionOptions options;
-    options.bias_cols = axis(coordinates.columns, 0, bias_x_);
-    options.bias_rows = axis(coordinates.rows, 2, bias_y_);
+    options.bias_cols = ops.box_bias(edges.slice(-1, 0, 2), bias_x_, width);
+    options.bias_rows = ops.box_bias(edges.slice(-1, 2, 2), bias_y_, height);
     return options;
 }
 
@@ -139,7 +124,6 @@ Tensor DetrDecoder::layer_forward(Ops& ops, const Layer& layer, const Tensor& in
 DetrDecoder::Output DetrDecoder::forward(Ops& ops, const Tensor& memory, const Tensor& positions,
                                          const PromptTokens& prompt, int64_t height, int64_t width) const {
     const int64_t batch = memory.dim(0);
-    const auto coordinates = coordinates_for(ops, height, width);
     const std::vector<Tensor> vision_keys = vision_keys_.forward(ops, ops.add(memory, positions));
     const std::vector<Tensor> vision_values = vision_values_.forward(ops, memory);
     const Tensor tokens = ops.stored(prompt.tokens);
@@ -151,7 +135,7 @@ DetrDecoder::Output DetrDecoder::forward(Ops& ops, const Tensor& memory, const T
     for (size_t i = 0; i < layers_.size(); ++i) {
         x = layer_forward(ops, layers_[i], x, query_positions(ops, boxes),
                           {text_keys[i], text_values[i], vision_keys[i], vision_values[i]}, prompt.mask,
-                          box_bias(ops, boxes, *coordinates));
+                          box_bias(ops, boxes, height, width));
         ops.trace("decoder.layer." + std::to_string(i), x);
         normed = output_norm_.forward(ops, x.slice(1, 1, queries_));
         const Tensor moved = box_head_.forward(ops, normed, ops.unary(boxes, Unary::inverse_sigmoid));

@@ -3,7 +3,6 @@
 #include "models/fusion_encoder.h"
 #include "models/sam3_config.h"
 #include "nn/layers.h"
-#include "util/size_cache.h"
 
 namespace sam3 {
 
@@ -31,17 +30,13 @@ private:
         nn::LayerNorm self_norm, text_norm, vision_norm, mlp_norm;
         nn::Mlp mlp;
     };
-    struct Coordinates {
-        Tensor rows, columns;  // [1, 1, H, 1] and [1, 1, W, 1]: i / size
-    };
     struct KeysValues {  // of one layer
         Tensor text_keys, text_values, vision_keys, vision_values;
     };
     Tensor layer_forward(Ops& ops, const Layer& layer, const Tensor& x, const Tensor& query_position,
                          const KeysValues& seen, const Tensor& text_mask, const AttentionOptions& bias) const;
-    AttentionOptions box_bias(Ops& ops, const Tensor& boxes, const Coordinates& coordinates) const;
+    AttentionOptions box_bias(Ops& ops, const Tensor& boxes, int64_t height, int64_t width) const;
     Tensor query_positions(Ops& ops, const Tensor& boxes) const;
-    std::shared_ptr<const Coordinates> coordinates_for(Ops& ops, int64_t height, int64_t width) const;
 
     StackConfig config_;
     int64_t queries_ = 0;
@@ -51,8 +46,8 @@ private:
     std::vector<Layer> layers_;
     nn::StackedKeys text_keys_, text_values_, vision_keys_, vision_values_;  // of all layers
     nn::LayerNorm output_norm_, presence_norm_;
-    nn::MlpHead box_head_, presence_head_, position_head_, bias_x_, bias_y_;
-    SizeCache<Coordinates> coordinates_;
+    nn::MlpHead box_head_, presence_head_, position_head_;
+    BoxBiasWeights bias_x_, bias_y_;
 };
 
 }  // namespace sam3

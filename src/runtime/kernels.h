@@ -182,6 +182,24 @@ struct SineEmbedArgs {  // DETR's sine encoding of scalars:
     float temperature, scale;
     Tensor out;  // [rows, dim]
 };
+struct ResampleArgs {  // out[a, i, b] = sum over j of weights[i, j] * x[a, first[i] + j, b], rounded to a byte
+    Tensor x;          // u8 [A, L, B]
+    Tensor first;      // i32 [I]
+    Tensor weights;    // i32 [I, J]; 0 where first[i] + j is no place of x
+    int precision;     // fractional bits of a weight, at least 1
+    Tensor out;        // u8 [A, I, B]
+};
+struct BoxBiasWeights {                 // a linear layer, ReLU, another one
+    Tensor hidden_weight, hidden_bias;  // [C, 2], [C]
+    Tensor weight, bias;                // [heads, C], [heads]
+};
+// How much boxes draw a line of K pixels, as a function of the distances to two of their edges (arXiv 2308.01904):
+// out(q, k) = weights(f(k / K - edges[q, 0]), f(k / K - edges[q, 1])), f(d) = sign(d) log2(|8 d| + 1) / log2(8)
+struct BoxBiasArgs {
+    Tensor edges;  // [N, Q, 2]
+    BoxBiasWeights weights;
+    Tensor out;  // [N, heads, 1 + Q, K]; the first row belongs to a token without a box: 0
+};
 
 #define SAM3_FOR_EACH_KERNEL(X)                 \
     X(linear, LinearArgs)                       \
@@ -206,7 +224,9 @@ struct SineEmbedArgs {  // DETR's sine encoding of scalars:
     X(embedding, EmbeddingArgs)                 \
     X(gather_rows, GatherRowsArgs)              \
     X(topk, TopkArgs)                           \
-    X(sine_embed, SineEmbedArgs)
+    X(sine_embed, SineEmbedArgs)                \
+    X(resample, ResampleArgs)                   \
+    X(box_bias, BoxBiasArgs)
 
 struct KernelTable {
 #define SAM3_KERNEL(name, Args) void (*name)(const ExecContext&, const Args&) = nullptr;

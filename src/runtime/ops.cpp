@@ -492,6 +492,32 @@ Tensor Ops::sine_embed(const Tensor& x, int dim, float temperature, float scale)
     return out;
 }
 
+Tensor Ops::resample(const Tensor& x, const Tensor& first, const Tensor& weights, int precision) {
+    require(x.rank() == 3 && x.dtype() == DType::u8, "resample", "needs u8 [A, L, B], got " + to_string(x.shape()));
+    require(first.rank() == 1 && weights.rank() == 2 && first.dim(0) == weights.dim(0) && precision > 0, "resample",
+            "places and weights do not fit: " + shapes(first, weights));
+    Tensor out = empty({x.dim(0), first.dim(0), x.dim(2)}, DType::u8);
+    if (out.numel() == 0) return out;
+    run("resample", device_.kernels().resample, ResampleArgs{contiguous(x), first, weights, precision, out}, out,
+        2.0 * static_cast<double>(out.numel() * weights.dim(1)));
+    return out;
+}
+
+Tensor Ops::box_bias(const Tensor& edges, const BoxBiasWeights& weights, int64_t pixels) {
+    const int64_t channels = weights.hidden_weight.dim(0);
+    const int64_t heads = weights.weight.dim(0);
+    require(edges.rank() == 3 && edges.dim(2) == 2 && edges.dtype() == DType::f32, "box_bias",
+            "edges must be f32 [N, Q, 2], got " + to_string(edges.shape()));
+    require(weights.hidden_weight.shape() == Shape({channels, 2}) && weights.hidden_bias.shape() == Shape({channels}) &&
+                weights.weight.shape() == Shape({heads, channels}) && weights.bias.shape() == Shape({heads}),
+            "box_bias", "the layers do not fit: " + shapes(weights.hidden_weight, weights.weight));
+    Tensor out = empty({edges.dim(0), heads, 1 + edges.dim(1), pixels});
+    if (out.numel() == 0) return out;
+    run("box_bias", device_.kernels().box_bias, BoxBiasArgs{edges, weights, out}, out,
+        2.0 * static_cast<double>(edges.dim(0) * edges.dim(1) * pixels * channels * (2 + heads)));
+    return out;
+}
+
 std::vector<Tensor> Ops::stage(const std::string& name, const std::vector<Tensor>& inputs,
                                const Device::StageBody& body) {
     if (profiler_ == nullptr) return trace_ ? body(inputs) : device_.run_stage(stages_, name, inputs, body);

@@ -96,6 +96,10 @@ public:
     std::pair<Tensor, Tensor> topk(const Tensor& x, int64_t k);
     Tensor sine_embed(const Tensor& x, int dim, float temperature, float scale);  // [...] -> [..., dim]
 
+    // u8 [A, L, B] -> u8 [A, I, B]: an image's rows or columns, by weights in fixed point
+    Tensor resample(const Tensor& x, const Tensor& first, const Tensor& weights, int precision);
+    Tensor box_bias(const Tensor& edges, const BoxBiasWeights& weights, int64_t pixels);  // -> [N, heads, 1 + Q, K]
+
     // Runs a stage: a unit that a device may capture and replay. The body sees only its inputs and constants.
     std::vector<Tensor> stage(const std::string& name, const std::vector<Tensor>& inputs,
                               const Device::StageBody& body);

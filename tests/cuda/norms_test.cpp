@@ -133,5 +133,16 @@ TEST_F(GpuNorms, SineEmbeddingsEqualTheCpus) {
                     [&](const Side& side) { return side.ops.sine_embed(side[0], dim, 10000.0F, scale); });
 }
 
+TEST_F(GpuNorms, BiasesOfBoxesEqualTheCpus) {
+    struct Case {
+        int64_t images, queries, channels, heads, pixels;
+    };
+    for (const Case& c : {Case{1, 200, 256, 8, 72}, Case{2, 5, 32, 4, 24}, Case{1, 3, 20, 11, 130}})
+        compare({{{c.images, c.queries, 4}}, {{c.channels, 2}}, {{c.channels}}, {{c.heads, c.channels}}, {{c.heads}}},
+                kF32Tolerance, [&](const Side& side) {
+                    return side.ops.box_bias(side[0].slice(-1, 2, 2), {side[1], side[2], side[3], side[4]}, c.pixels);
+                });
+}
+
 }  // namespace
 }  // namespace sam3

@@ -116,5 +116,21 @@ TEST_F(GpuIndexing, TopkPutsNanLastAndTakesZerosAsEqual) {
     compare({}, kExact, [&](const Side& side) { return found(side).second; });
 }
 
+TEST_F(GpuSampling, ResamplingEqualsTheCpus) {
+    for (const int64_t inner : {1, 3, 64, 3024})
+        for (const int64_t taps : {1, 4, 12})
+            compare({{{3, 40, inner}, DType::u8, Layout::gaps, 0, 255}}, kExact, [&](const Side& side) {
+                constexpr int64_t kPlaces = 25;
+                Tensor first = Tensor::host({kPlaces}, DType::i32);
+                Tensor weights = Tensor::host({kPlaces, taps}, DType::i32);
+                for (int64_t i = 0; i < kPlaces; ++i) {
+                    first.data<int32_t>()[i] = static_cast<int32_t>(i * 39 / (kPlaces - 1));
+                    for (int64_t j = 0; j < taps; ++j)
+                        weights.data<int32_t>()[i * taps + j] = static_cast<int32_t>((i * 7 + j * 5) % 90 - 20);
+                }
+                return side.ops.resample(side[0], side.ops.upload(first), side.ops.upload(weights), 6);
+            });
+}
+
 }  // namespace
 }  // namespace sam3

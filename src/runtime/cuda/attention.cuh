@@ -64,9 +64,9 @@ struct ScoreTerms {
                    cols[n * cols_batch + head * cols_head + q * cols_query + k % grid_width];
         return sum;
     }
-    __device__ bool hidden(int n, int q, int k) const {
-        return (causal && k > q) || (key_mask != nullptr && key_mask[n * mask_batch + k] == 0);
-    }
+    __device__ bool hidden(int n, int q, int k) const { return hidden_from(q, k) || hidden_key(n, k); }
+    __device__ bool hidden_from(int q, int k) const { return causal && k > q; }
+    __device__ bool hidden_key(int n, int k) const { return key_mask != nullptr && key_mask[n * mask_batch + k] == 0; }
 };
 
 struct AttentionShape {

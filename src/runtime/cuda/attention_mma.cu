@@ -50,7 +50,7 @@ constexpr float kLog2E = 1.44269504088896340736F;
 // Scales the scores of one row, adds what belongs to them, and hides the keys that it must not see.
 template <int kTerms, int kKeyTiles>
 __device__ inline void add_terms(float (&score)[kKeyTiles][4], int half, const MmaArgs& a, int image, int head, int row,
-                                 int first_key, bool last, int lane) {
+                                 int first_key, unsigned hidden_keys, int lane) {
     const ScoreTerms& t = a.terms;
     const int query = min(row, a.shape.queries - 1);  // of rows beyond the end nothing is kept
     const int own = first_key + lane % 4 * 2;
@@ -85,12 +85,31 @@ __device__ inline void add_terms(float (&score)[kKeyTiles][4], int half, const M
             if constexpr (kTerms == ScoreTerms::any)
                 added[i] = key + i < a.shape.keys ? t.added(image, head, query, key + i) : 0.0F;
             x = x * a.scale_log2 + added[i] * kLog2E;
-            bool hidden = last && key + i >= a.shape.keys;
+            bool hidden = (hidden_keys >> (2 * n + i) & 1U) != 0;
             if constexpr (kTerms == ScoreTerms::mask || kTerms == ScoreTerms::any)
-                hidden = hidden || t.hidden(image, query, key + i);
+                hidden = hidden || t.hidden_from(query, key + i);
             if (hidden) x = -INFINITY;
         }
     }
+}
+
+// A bit for each key of a thread that no query sees: those behind the end, and those of the mask.
+template <int kTerms, int kKeyTiles>
+__device__ inline unsigned hidden_keys_of(const MmaArgs& a, int image, int first_key, int lane) {
+    unsigned bits = 0;
+    if (kTerms == ScoreTerms::mask || kTerms == ScoreTerms::any || first_key + kKeyTiles * 8 > a.shape.keys) {
+#pragma unroll
+        for (int n = 0; n < kKeyTiles; ++n)
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                const int key = first_key + lane % 4 * 2 + n * 8 + i;
+                bool hidden = key >= a.shape.keys;
+                if constexpr (kTerms == ScoreTerms::mask || kTerms == ScoreTerms::any)
+                    hidden = hidden || a.terms.hidden_key(image, key);
+                bits |= (hidden ? 1U : 0U) << (2 * n + i);
+            }
+    }
+    return bits;
 }
 
 template <int kSize, int kTiles, int kWarps, int kTerms, bool kSplit, typename Out>
@@ -180,14 +199,14 @@ __global__ void __launch_bounds__(32 * kWarps) mma_kernel(MmaArgs a) {
             }
 
         const int first_key = tile * L::kKeys;
-        const bool last = first_key + L::kKeys > a.shape.keys;
+        const unsigned hidden_keys = hidden_keys_of<kTerms, kKeyTiles>(a, image, first_key, lane);
 #pragma unroll
         for (int m = 0; m < kTiles; ++m)
 #pragma unroll
             for (int half = 0; half < 2; ++half)
                 add_terms<kTerms, kKeyTiles>(score[m], half, a, image, head,
                                              first_query + (warp * kTiles + m) * 16 + lane / 4 + half * 8, first_key,
-                                             last, lane);
+                                             hidden_keys, lane);
 
 #pragma unroll
         for (int m = 0; m < kTiles; ++m)

@@ -24,6 +24,7 @@ struct Int8Row;         // gemm.h
 struct Int8Panel;       // gemm.h
 struct Bf16Panel;       // gemm.h
 struct DepthwiseRow;    // gemm.h
+struct BoxBiasLine;     // box_bias.h
 
 // X(name, parameters). Element-wise functions work in place too (out == in) and keep NaN.
 #define SAM3_FOR_EACH_SIMD_FUNCTION(X)                                                                            \
@@ -52,6 +53,7 @@ struct DepthwiseRow;    // gemm.h
       (float* out, const float* in, int64_t in_stride, int64_t columns, int64_t depth)) /* in [depth][columns] */ \
     X(gemm_pack_transposed, (float* out, const float* in, int64_t in_stride, int64_t columns, int64_t depth))     \
     X(depthwise_row, (const DepthwiseRow& row))                                                                   \
+    X(box_bias_line, (const BoxBiasLine& line))                                                                   \
     SAM3_FOR_EACH_INT8_FUNCTION(X)                                                                                \
     SAM3_FOR_EACH_BF16_FUNCTION(X)
 
