@@ -34,6 +34,8 @@ def print_steps(folder):
 ROWS = (
     ("image and phrase, to masks", "phrase", ("waits", "image_phrase"), "image_phrase", 1),
     ("second phrase", "phrase", ("waits", "second_phrase"), "second_phrase", 1),
+    ("on the GPU: image and phrase, to 100 masks", "phrase", ("waits", "on_device"), None, 1),
+    ("on the GPU: second phrase, to 100 masks", "phrase", ("waits", "second_on_device"), None, 1),
     ("image encoder alone", "encoder", ("seconds", "image_encoder"), "encoder", 1),
     ("image encoder, {batch} at a time, each", "batch", ("seconds", "image_encoder"), "encoder_batch", 0),
     ("image and phrase, {batch} at a time, each", "batch", ("waits", "image_phrase"), None, 0),

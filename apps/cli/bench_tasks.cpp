@@ -2,6 +2,7 @@
 
 #include "engine/timing.h"
 #include "engine/visual_tracker.h"
+#include "image/resize.h"
 
 #include <algorithm>
 #include <limits>
@@ -68,6 +69,7 @@ public:
         if (clicks) times.waits["image_click"].push_back(encode + click(0.5));
         times.steps["whole"].push_back(add_steps(*session_, times));
         if (phrases) times.waits["second_phrase"].push_back(phrase(job_.second, times));
+        if (phrases && job_.batch == 1 && !model.device().is_host()) on_device(times);
         for (int i = 0; clicks && i < kClicks; ++i) times.waits["next_click"].push_back(click(0.3 + 0.1 * i));
     }
 
@@ -83,6 +85,25 @@ private:
         return seconds_of(session_->model().device(), [&] {
             times.detections = static_cast<int64_t>(session_->segment(prompts).front().detections.size());
         });
+    }
+    // Without the host: from pixels to masks in the device's memory.
+    void on_device(BenchTimes& times) {
+        constexpr int64_t kMasks = 100;
+        const Model& model = session_->model();
+        const int64_t side = model.image_size();
+        const Image scaled = resize(job_.picture, static_cast<int>(side), static_cast<int>(side));
+        const Tensor pixels =
+            session_->ops().upload(Tensor::wrap_host(scaled.pixels.data(), {1, side, side, 3}, DType::u8));
+        ConceptPrompt prompt;
+        prompt.text = job_.text;
+        model.forget_phrases();
+        times.waits["on_device"].push_back(seconds_of(model.device(), [&] {
+            session_->encode_on_device(pixels);
+            session_->segment_on_device(prompt, kMasks);
+        }));
+        prompt.text = job_.second;
+        times.waits["second_on_device"].push_back(
+            seconds_of(model.device(), [&] { session_->segment_on_device(prompt, kMasks); }));
     }
     double click(double x) {
         std::vector<VisualQuery> queries(pictures_.size(), click_at(job_.picture, x, 0.5));
@@ -135,8 +156,14 @@ private:
 
 const std::vector<std::pair<std::string, std::string>>& bench_waits() {
     static const std::vector<std::pair<std::string, std::string>> waits = {
-        {"image_alone", "image alone"},     {"image_phrase", "image and phrase"}, {"second_phrase", "second phrase"},
-        {"image_click", "image and click"}, {"next_click", "next click"},         {"video_frame", "video frame"},
+        {"image_alone", "image alone"},
+        {"image_phrase", "image and phrase"},
+        {"second_phrase", "second phrase"},
+        {"on_device", "image and phrase, on the GPU"},
+        {"second_on_device", "second phrase, on the GPU"},
+        {"image_click", "image and click"},
+        {"next_click", "next click"},
+        {"video_frame", "video frame"},
     };
     return waits;
 }

@@ -206,6 +206,24 @@ void ImageSession::detect_batch(std::span<const ConceptPrompt> prompts, std::vec
         results.push_back(read_out(output, static_cast<int64_t>(i), prompts[i]));
 }
 
+DeviceDetections ImageSession::segment_on_device(const ConceptPrompt& prompt, int64_t count) {
+    if (!encoded()) fail("no image was encoded: encode one before segmenting");
+    const PromptPart part = encode_prompt(prompt);
+    const DetectorFeatures features = features_for({&prompt, 1});
+    const Timing timing = time_step("concept_decoder");
+    const Sam3Detector::Output output =
+        model_->detector().detect(ops_, features, model_->detector().join(ops_, {part}));
+    const Tensor scores = ops_.mul(ops_.unary(output.logits.reshape({1, output.logits.numel()}), Unary::sigmoid),
+                                   ops_.unary(output.presence.reshape({1, 1}), Unary::sigmoid));
+    const auto [best, queries] = ops_.topk(scores, std::min(count, scores.numel()));
+    const Tensor logits = model_->detector().masks(ops_, output.pixels, ops_.gather_rows(output.queries, queries));
+    const bool sigmoid_first = model_->behaviour().sigmoid_before_upsampling;
+    const Tensor maps = sigmoid_first ? ops_.unary(logits.select(0, 0), Unary::sigmoid) : logits.select(0, 0);
+    const ImageSize& size = sizes_[static_cast<size_t>(prompt.image)];
+    return {best, ops_.gather_rows(output.boxes, queries),
+            ops_.resize_above(maps, size.height, size.width, sigmoid_first ? 0.5F : 0.0F)};
+}
+
 ConceptResult ImageSession::read_out(const Sam3Detector::Output& output, int64_t row, const ConceptPrompt& prompt) {
     const ConceptOptions& options = prompt.options;
     const ImageSize size = sizes_[static_cast<size_t>(prompt.image)];

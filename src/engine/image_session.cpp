@@ -28,16 +28,27 @@ ImageSession::ImageSession(std::shared_ptr<const Model> model, int threads)
     ops_.set_precision(model_->precision());
 }
 
+Normalization ImageSession::normalization() const {
+    const Preprocessing& preprocessing = model_->network().preprocessing();
+    Normalization normalization;
+    std::copy_n(preprocessing.mean.begin(), 3, normalization.mean.begin());
+    std::copy_n(preprocessing.std.begin(), 3, normalization.std.begin());
+    return normalization;
+}
+
 // As normalize_image does it.
-Tensor ImageSession::normalized(const Tensor& bytes, const Normalization& normalization) {
-    Tensor numbers = Tensor::host({2, 3});
-    for (int64_t c = 0; c < 3; ++c) {
-        numbers.data<float>()[c] = normalization.mean[static_cast<size_t>(c)] * 255.0F;
-        numbers.data<float>()[3 + c] = normalization.std[static_cast<size_t>(c)] * 255.0F;
+Tensor ImageSession::normalized(const Tensor& bytes) {
+    if (!mean_and_std_) {
+        const Normalization normalization = this->normalization();
+        Tensor numbers = Tensor::host({2, 3});
+        for (int64_t c = 0; c < 3; ++c) {
+            numbers.data<float>()[c] = normalization.mean[static_cast<size_t>(c)] * 255.0F;
+            numbers.data<float>()[3 + c] = normalization.std[static_cast<size_t>(c)] * 255.0F;
+        }
+        mean_and_std_ = ops_.upload(numbers);
     }
-    const Tensor table = ops_.upload(numbers);
-    const Tensor centred = ops_.sub(ops_.cast(bytes, DType::f32), table.select(0, 0));
-    return ops_.binary(centred, table.select(0, 1), Binary::div);
+    const Tensor centred = ops_.sub(ops_.cast(bytes, DType::f32), mean_and_std_.select(0, 0));
+    return ops_.binary(centred, mean_and_std_.select(0, 1), Binary::div);
 }
 
 // Rows or columns, x [A, from, B] -> [A, to, B].
@@ -64,48 +75,63 @@ Tensor ImageSession::resized_on_device(const Image& image, int side) {
     return resampled(narrow, source.height, side).reshape({1, side, side, 3});
 }
 
-void ImageSession::encode(std::span<const Image> images) {
-    if (images.empty()) fail("there is no image to encode");
+void ImageSession::forget_images() {
     sizes_.clear();
     seconds_.clear();
     trunk_ = {};
     detector_features_ = {};
-    no_geometry_.assign(images.size(), {});
+    no_geometry_.clear();
     interactive_features_.clear();
-    const auto side = static_cast<int>(model_->image_size());
-    const Preprocessing& preprocessing = model_->network().preprocessing();
-    Normalization normalization;
-    std::copy_n(preprocessing.mean.begin(), 3, normalization.mean.begin());
-    std::copy_n(preprocessing.std.begin(), 3, normalization.std.begin());
+}
 
-    // A device of its own gets bytes, a quarter of the traffic, unless borders must be zero after normalising.
-    const bool bytes = !ops_.device().is_host() && !preprocessing.keep_aspect;
+void ImageSession::encode_pixels(const Tensor& pixels, std::vector<ImageSize> sizes) {
+    const Timing timing = time_step("image_encoder");
+    trunk_ = model_->network().encode(ops_, pixels);
+    no_geometry_.resize(sizes.size());
+    sizes_ = std::move(sizes);
+    ++encodings_;
+}
+
+void ImageSession::encode(std::span<const Image> images) {
+    if (images.empty()) fail("there is no image to encode");
+    forget_images();
+    const auto side = static_cast<int>(model_->image_size());
+    const bool keep_aspect = model_->network().preprocessing().keep_aspect;
+    // A device of its own resizes itself, unless borders must be zero after normalising.
+    const bool bytes = !ops_.device().is_host() && !keep_aspect;
     Tensor pixels;
     std::vector<ImageSize> sizes;
     {
         const Timing timing = time_step("preprocess");
-        std::vector<Tensor> own;
+        std::vector<Tensor> each;
         for (const Image& image : images) {
-            const Size inside =
-                preprocessing.keep_aspect ? fit_longest_side({image.width, image.height}, side) : Size{side, side};
+            check_image(image);
+            const Size inside = keep_aspect ? fit_longest_side({image.width, image.height}, side) : Size{side, side};
             sizes.push_back({image.width, image.height, inside.width, inside.height});
             if (bytes) {
-                check_image(image);
-                own.push_back(resized_on_device(image, side));
+                each.push_back(resized_on_device(image, side));
                 continue;
             }
             const Image scaled = resize(as_rgb(image), inside.width, inside.height, {.threads = ops_.threads()});
-            own.push_back(Tensor::host({1, side, side, 3}));
-            normalize_image(scaled, normalization, {side, side}, own.back().data<float>(), ops_.threads());
-            own.back() = ops_.upload(own.back());
+            const Tensor host = Tensor::host({1, side, side, 3});
+            normalize_image(scaled, normalization(), {side, side}, host.data<float>(), ops_.threads());
+            each.push_back(ops_.upload(host));
         }
-        pixels = ops_.concat(own, 0);
-        if (bytes) pixels = normalized(pixels, normalization);
+        pixels = ops_.concat(each, 0);
+        if (bytes) pixels = normalized(pixels);
     }
-    const Timing timing = time_step("image_encoder");
-    trunk_ = model_->network().encode(ops_, pixels);
-    sizes_ = std::move(sizes);
-    ++encodings_;
+    encode_pixels(pixels, std::move(sizes));
+}
+
+void ImageSession::encode_on_device(const Tensor& pixels) {
+    const auto side = static_cast<int>(model_->image_size());
+    if (pixels.rank() != 4 || pixels.dtype() != DType::u8 || pixels.dim(0) == 0 ||
+        pixels.shape() != Shape({pixels.dim(0), side, side, 3}))
+        fail("expected the pixels of images as bytes, N x ", side, " x ", side, " x 3, found ",
+             to_string(pixels.shape()));
+    forget_images();
+    encode_pixels(normalized(pixels),
+                  std::vector<ImageSize>(static_cast<size_t>(pixels.dim(0)), {side, side, side, side}));
 }
 
 }  // namespace sam3

@@ -82,14 +82,27 @@ struct PointCandidates {
     Tensor iou;     // [points, candidates]: predicted quality
 };
 
+// Detections that stay in the memory of the device, best first.
+struct DeviceDetections {
+    Tensor scores;  // [1, K]
+    Tensor boxes;   // [1, K, 4]: centre, width and height as parts of the image
+    Tensor masks;   // u8 [K, H, W]
+};
+
 // One thread's work on a batch of images: encode once, prompt often.
 class ImageSession {
 public:
     ImageSession(std::shared_ptr<const Model> model, int threads);
 
     void encode(std::span<const Image> images);
+    // Pixels that are in the device's memory already, u8 [N, S, S, 3], S the network's own size.
+    void encode_on_device(const Tensor& pixels);
     bool encoded() const { return !sizes_.empty(); }
     std::vector<ConceptResult> segment(std::span<const ConceptPrompt> prompts);
+
+    // The `count` best detections whatever their scores, at the size of the image, without waiting for the device:
+    // for programs whose next step runs there too. The prompt's options are not looked at.
+    DeviceDetections segment_on_device(const ConceptPrompt& prompt, int64_t count);
 
     // Masks for clicks, boxes and earlier masks; all objects of an image share its features.
     std::vector<VisualAnswer> segment(std::span<const VisualQuery> queries);
@@ -128,7 +141,10 @@ private:
     void detect_batch(std::span<const ConceptPrompt> prompts, std::vector<ConceptResult>& results);
     ConceptResult read_out(const Sam3Detector::Output& output, int64_t row, const ConceptPrompt& prompt);
     Tensor candidate_masks(const Sam3Detector::Output& output, int64_t row, const std::vector<Detection>& candidates);
-    Tensor normalized(const Tensor& bytes, const Normalization& normalization);
+    void forget_images();
+    void encode_pixels(const Tensor& pixels, std::vector<ImageSize> sizes);
+    Normalization normalization() const;
+    Tensor normalized(const Tensor& bytes);
     Tensor resized_on_device(const Image& image, int side);
     Tensor resampled(const Tensor& x, int from, int to);
     void upsample_on_device(const Tensor& logits, const std::vector<int>& kept, const ImageSize& size,
@@ -156,6 +172,7 @@ private:
         int precision;
     };
     SizeCache<ResizeAxis> axes_;  // by the lengths before and after
+    Tensor mean_and_std_;         // [2, 3], made by the first picture that the device normalises
     uint64_t encodings_ = 0;
     bool wait_for_steps_ = false;
     std::map<std::string, double> seconds_;
