@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <tuple>
 
 // Reads black and white masks back: STEM_mask_N.png, all with one STEM are one picture.
 namespace sam3 {
@@ -18,7 +19,9 @@ struct MaskFile {
     int number = 0;
     std::string path;
 
-    auto operator<=>(const MaskFile&) const = default;
+    bool operator<(const MaskFile& other) const {
+        return std::tie(stem, number, path) < std::tie(other.stem, other.number, other.path);
+    }
 };
 
 std::optional<MaskFile> mask_file(const std::string& root, const std::string& path) {

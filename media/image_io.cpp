@@ -106,11 +106,11 @@ std::ifstream open_file(const std::string& path) {
 }
 
 std::vector<uint8_t> read_up_to(std::ifstream& file, const std::string& path, size_t limit) {
-    constexpr size_t kBlock = size_t{1} << 20;
+    constexpr size_t kLargestBlock = size_t{1} << 20;
     std::vector<uint8_t> bytes;
-    while (bytes.size() < limit && file) {
+    for (size_t block = size_t{1} << 16; bytes.size() < limit && file; block = std::min(2 * block, kLargestBlock)) {
         const size_t before = bytes.size();
-        const size_t wanted = std::min(kBlock, limit - before);
+        const size_t wanted = std::min(block, limit - before);
         bytes.resize(before + wanted);
         file.read(reinterpret_cast<char*>(bytes.data() + before), static_cast<std::streamsize>(wanted));
         bytes.resize(before + static_cast<size_t>(file.gcount()));

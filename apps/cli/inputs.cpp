@@ -114,8 +114,9 @@ private:
             }
             path.clear();
         };
+        const char end = zeros ? '\0' : '\n';
         for (const uint8_t byte : bytes)
-            if (byte == (zeros ? '\0' : '\n'))
+            if (static_cast<char>(byte) == end)
                 flush();
             else
                 path += static_cast<char>(byte);

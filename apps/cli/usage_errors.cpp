@@ -47,7 +47,10 @@ std::string unexpected(const std::string& word, const CLI::App& command) {
 
 std::string explain_usage(const CLI::ParseError& error, const CLI::App& program) {
     const CLI::App& command = last_command(program);
-    const std::string text = error.what();
+    std::string text = error.what();
+    // CLI11: "--text: 1 required PHRASE missing"
+    if (text.ends_with(" missing") && text.find(": ") != std::string::npos)
+        text = text.substr(0, text.find(": ")) + " needs a value";
     const std::vector<std::string> extra = program.remaining(true);  // before what is missing: it may be misspelt
     if (extra.empty() && text == "--model is required") return no_model();
     const std::string name = command_name(command);

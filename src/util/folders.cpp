@@ -2,6 +2,7 @@
 
 #include "util/error.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -21,7 +22,7 @@ void make_folder(const std::string& path) {
         if (fs::exists(path)) fail(path, ": expected a folder to write results into, found a file");
         fail(path, ": the folder cannot be made (", error.message(), "); name another one, or check its permissions");
     }
-    if (::access(path.c_str(), W_OK | X_OK) != 0)
+    if (::faccessat(AT_FDCWD, path.c_str(), W_OK | X_OK, AT_EACCESS) != 0)
         fail(path, ": nothing can be written into this folder (", std::strerror(errno),
              "); name another one, or check its permissions");
 }

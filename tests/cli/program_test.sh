@@ -49,6 +49,8 @@ test_a_mistyped_option_suggests_the_closest() {
     has stderr "there is no option '--txt', did you mean --text?; run 'sam3 segment --help'"
     run 2 models pull facebook/sam3 --endpont=x
     has stderr "did you mean --endpoint?; run 'sam3 models pull --help'"
+    run 2 segment photo.jpg -m model.gguf --format
+    has stderr "--format needs a value; run"
     run 2 everything -m model.gguf a.jpg b.jpg
     has stderr "there is nothing here that takes 'b.jpg'"
 }

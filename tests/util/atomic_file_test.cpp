@@ -1,5 +1,6 @@
 #include "util/atomic_file.h"
 
+#include "support/scratch_folder.h"
 #include "util/error.h"
 
 #include <gtest/gtest.h>
@@ -16,19 +17,14 @@ namespace fs = std::filesystem;
 
 class AtomicFileTest : public testing::Test {
 protected:
-    AtomicFileTest() : folder_((fs::temp_directory_path() / "sam3-atomic-XXXXXX").string()) {
-        if (mkdtemp(folder_.data()) == nullptr) throw std::runtime_error("no folder for the test");
-    }
-    ~AtomicFileTest() override { fs::remove_all(folder_); }
-
-    std::string path(const std::string& name) const { return folder_ + "/" + name; }
+    std::string path(const std::string& name) const { return folder_.file(name); }
     static std::string content(const std::string& path) {
         std::ifstream file(path, std::ios::binary);
         return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
     }
-    ptrdiff_t files() const { return std::distance(fs::directory_iterator(folder_), fs::directory_iterator()); }
+    ptrdiff_t files() const { return std::distance(fs::directory_iterator(folder_.path()), fs::directory_iterator()); }
 
-    std::string folder_;
+    test::ScratchFolder folder_;
 };
 
 TEST_F(AtomicFileTest, IsThereOnlyWhenFinished) {
@@ -50,7 +46,7 @@ TEST_F(AtomicFileTest, IsThereOnlyWhenFinished) {
 
 TEST_F(AtomicFileTest, SaysWhereItCannotWrite) {
     EXPECT_THROW(AtomicFile(path("missing/a")), Error);
-    EXPECT_THROW(AtomicFile{folder_}, Error);
+    EXPECT_THROW(AtomicFile{folder_.path()}, Error);
     AtomicFile one(path("a")), other(path("a"));  // two writers do not meet in one temporary file
     one.write("1");
     other.write("2");

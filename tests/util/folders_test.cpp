@@ -1,5 +1,6 @@
 #include "util/folders.h"
 
+#include "support/scratch_folder.h"
 #include "util/error.h"
 
 #include <gtest/gtest.h>
@@ -16,16 +17,7 @@ namespace fs = std::filesystem;
 
 class Folders : public testing::Test {
 protected:
-    Folders() : folder_((fs::temp_directory_path() / "sam3-folders-XXXXXX").string()) {
-        if (mkdtemp(folder_.data()) == nullptr) throw std::runtime_error("no folder for the test");
-    }
-    ~Folders() override {
-        std::error_code ignored;
-        fs::permissions(folder_, fs::perms::owner_all, ignored);
-        fs::remove_all(folder_);
-    }
-
-    std::string path(const std::string& name) const { return folder_ + "/" + name; }
+    std::string path(const std::string& name) const { return folder_.file(name); }
     // The sentence that make_folder fails with; empty when it does not.
     static std::string complaint(const std::string& path) {
         try {
@@ -36,7 +28,7 @@ protected:
         return "";
     }
 
-    std::string folder_;
+    test::ScratchFolder folder_;
 };
 
 TEST_F(Folders, AreMadeWithThoseAboveThem) {
@@ -57,10 +49,14 @@ TEST_F(Folders, AreNotMadeWhereAFileIs) {
 }
 
 TEST_F(Folders, ThatCannotBeWrittenIntoAreNamed) {
-    if (::geteuid() == 0) GTEST_SKIP() << "root may write everywhere";
-    fs::permissions(folder_, fs::perms::owner_read | fs::perms::owner_exec);
-    EXPECT_NE(complaint(folder_).find("nothing can be written into this folder (Permission denied)"),
-              std::string::npos);
+    fs::permissions(folder_.path(),
+                    fs::perms::owner_read | fs::perms::owner_exec | fs::perms::others_read | fs::perms::others_exec);
+    constexpr uid_t kNobody = 65534;
+    const bool root = ::geteuid() == 0;  // who may write everywhere
+    ASSERT_TRUE(!root || ::seteuid(kNobody) == 0);
+    const std::string found = complaint(folder_.path());
+    ASSERT_TRUE(!root || ::seteuid(0) == 0);
+    EXPECT_NE(found.find("nothing can be written into this folder (Permission denied)"), std::string::npos) << found;
 }
 
 }  // namespace
