@@ -143,13 +143,10 @@ PromptPart ImageSession::encode_prompt(const ConceptPrompt& prompt) {
 
 // Without any geometry the encoder still says something of the image, the same for every phrase.
 Tensor ImageSession::encode_geometry(int image, const GeometryPrompt& geometry) {
-    Tensor& kept = no_geometry_[static_cast<size_t>(image)];
-    if (geometry.empty() && kept) return kept;
     const DetectorFeatures features = detector_features().image(image);  // has a time of its own
+    if (geometry.empty()) return features.unprompted;
     const Timing timing = time_step("geometry_encoder");
-    const Tensor encoded = model_->detector().encode_geometry(ops_, features, geometry);
-    if (geometry.empty()) kept = encoded;
-    return encoded;
+    return model_->detector().encode_geometry(ops_, features, geometry);
 }
 
 const DetectorFeatures& ImageSession::detector_features() {

@@ -80,14 +80,12 @@ void ImageSession::forget_images() {
     seconds_.clear();
     trunk_ = {};
     detector_features_ = {};
-    no_geometry_.clear();
     interactive_features_.clear();
 }
 
 void ImageSession::encode_pixels(const Tensor& pixels, std::vector<ImageSize> sizes) {
     const Timing timing = time_step("image_encoder");
     trunk_ = model_->network().encode(ops_, pixels);
-    no_geometry_.resize(sizes.size());
     sizes_ = std::move(sizes);
     ++encodings_;
 }

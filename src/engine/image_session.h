@@ -154,8 +154,9 @@ private:
     const InteractiveFeatures& clickable_features(int image);  // the same, ready for many clicks
     InteractivePrompt interactive_prompt(const VisualQuery& query);
     Tensor mask_to_logits(const Mask& mask, const ImageSize& size);
-    VisualAnswer answer(const Tensor& masks, const Tensor& iou, const Tensor& scores, int64_t row,
-                        const VisualQuery& query) const;
+    Tensor on_image(const Tensor& masks, const ImageSize& size);
+    VisualAnswer answer(const Tensor& masks, const Tensor& iou, const Tensor& scores, const Tensor& on_image,
+                        int64_t row, const VisualQuery& query);
     Mask to_image(const Tensor& logits, const ImageSize& size) const;
     FloatMap image_part(const Tensor& logits, const ImageSize& size, std::vector<float>& buffer) const;
     const ImageSize& size_of(int image) const;
@@ -164,7 +165,6 @@ private:
     Ops ops_;
     Tensor trunk_;                                           // the image encoder's output
     DetectorFeatures detector_features_;                     // made by the first concept prompt
-    std::vector<Tensor> no_geometry_;                        // an image's, made by its first prompt without geometry
     std::vector<InteractiveFeatures> interactive_features_;  // made by the first click
     std::vector<ImageSize> sizes_;
     struct ResizeAxis {

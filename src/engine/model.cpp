@@ -77,7 +77,7 @@ TextFeatures Model::text_features(Ops& ops, const std::string& phrase) const {
         ids.data<int32_t>()[i] = encoding.ids[static_cast<size_t>(i)];
         mask.data<uint8_t>()[i] = i < encoding.count ? 1 : 0;
     }
-    const Tensor features = concepts.encode_text(ops, ids, ops.upload(mask));
+    const Tensor features = concepts.encode_text(ops, ids, mask);
     const TextFeatures result{features.select(0, 0), encoding.count};
     text_cache_.insert(phrase, result);
     return result;

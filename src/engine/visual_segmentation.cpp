@@ -61,6 +61,15 @@ void trace_answer(Ops& ops, const SamMaskDecoder::Output& output, int64_t row, b
     if (output.object_score) ops.trace("click.object", output.object_score.slice(0, row, 1));
 }
 
+// u8 [1, height, width] in host memory
+Mask mask_of(const Tensor& bytes) {
+    Mask mask;
+    mask.width = static_cast<int>(bytes.dim(2));
+    mask.height = static_cast<int>(bytes.dim(1));
+    mask.data.assign(bytes.data<uint8_t>(), bytes.data<uint8_t>() + bytes.numel());
+    return mask;
+}
+
 }  // namespace
 
 const InteractiveFeatures& ImageSession::interactive_features(int image) {
@@ -131,9 +140,18 @@ Mask ImageSession::to_image(const Tensor& logits, const ImageSize& size) const {
     return upsample_mask(image_part(logits, size, buffer), size.width, size.height, {.threads = ops_.threads()});
 }
 
-// masks [B, 1 + M, h, w], iou [B, 1 + M] and scores [B, 1] (or undefined) in host memory.
-VisualAnswer ImageSession::answer(const Tensor& masks, const Tensor& iou, const Tensor& scores, int64_t row,
-                                  const VisualQuery& query) const {
+// The same on a device of its own, for all masks of a batch [B, 1 + M, h, w]; undefined when the host has to do it.
+Tensor ImageSession::on_image(const Tensor& masks, const ImageSize& size) {
+    constexpr int64_t kMostBytes = int64_t{128} << 20;
+    const Tensor maps = masks.reshape({masks.dim(0) * masks.dim(1), masks.dim(2), masks.dim(3)});
+    const bool large = maps.dim(0) * size.width * size.height > kMostBytes;
+    if (large || ops_.device().is_host() || model_->network().preprocessing().keep_aspect) return {};
+    return ops_.resize_above(maps, size.height, size.width, 0.0F);
+}
+
+// masks [B, 1 + M, h, w], iou [B, 1 + M] and scores [B, 1] (or undefined) in host memory; on_image as above.
+VisualAnswer ImageSession::answer(const Tensor& masks, const Tensor& iou, const Tensor& scores, const Tensor& on_image,
+                                  int64_t row, const VisualQuery& query) {
     const int64_t count = masks.dim(1);
     const int64_t pixels = masks.dim(2) * masks.dim(3);
     const float* logits = masks.data<float>() + row * count * pixels;
@@ -156,7 +174,8 @@ VisualAnswer ImageSession::answer(const Tensor& masks, const Tensor& iou, const 
         candidate.index = static_cast<int>(i);
         candidate.logits = Tensor::host({masks.dim(2), masks.dim(3)});
         std::memcpy(candidate.logits.raw(), logits + i * pixels, static_cast<size_t>(pixels) * sizeof(float));
-        candidate.mask = to_image(candidate.logits, sizes_[static_cast<size_t>(query.image)]);
+        candidate.mask = on_image ? mask_of(ops_.download(on_image.slice(0, row * count + i, 1)))
+                                  : to_image(candidate.logits, sizes_[static_cast<size_t>(query.image)]);
         result.candidates.push_back(std::move(candidate));
     }
     return result;
@@ -185,12 +204,13 @@ std::vector<VisualAnswer> ImageSession::segment(std::span<const VisualQuery> que
         std::vector<InteractivePrompt> prompts;
         for (size_t i = start; i < end; ++i) prompts.push_back(interactive_prompt(queries[i]));
         const SamMaskDecoder::Output output = head.decode(ops_, features, prompts, model_->image_size());
+        const Tensor full = on_image(output.masks, size_of(queries[start].image));
         const Tensor masks = ops_.download(output.masks);
         const Tensor iou = ops_.download(output.iou);
         const Tensor scores = output.object_score ? ops_.download(output.object_score) : Tensor();
         for (size_t i = start; i < end; ++i) {
             const auto row = static_cast<int64_t>(i - start);
-            answers.push_back(answer(masks, iou, scores, row, queries[i]));
+            answers.push_back(answer(masks, iou, scores, full, row, queries[i]));
             trace_answer(ops_, output, row, queries[i].multimask, answers.back().candidates.front().index);
         }
         start = end;

@@ -122,9 +122,11 @@ Tensor GeometryEncoder::forward(Ops& ops, const Tensor& features, const Tensor& 
         if (!prompt.boxes.empty()) tokens.push_back(encode_boxes(ops, normed, prompt.boxes));
     }
     tokens.push_back(cls_embed_.unsqueeze(0));
-    const Tensor x = prompt_norm_.forward(ops, final_proj_.forward(ops, ops.concat(tokens, 1)));
+    const int64_t images = features.dim(0);
+    Tensor x = prompt_norm_.forward(ops, final_proj_.forward(ops, ops.concat(tokens, 1)));
+    if (images > 1) x = ops.contiguous(x.expand(0, images));
 
-    const Tensor values = features.reshape({1, features.dim(1) * features.dim(2), channels_});
+    const Tensor values = features.reshape({images, features.dim(1) * features.dim(2), channels_});
     return ops.stage("geometry_layers", {x, values}, [&](const std::vector<Tensor>& in) {
         const Tensor keys = ops.stored(ops.add(in[1], positions));
         Tensor y = in[0];

@@ -29,7 +29,7 @@ public:
 
     bool has_points() const { return has_points_; }  // Hugging Face's files do not carry the point weights
 
-    // features [1, H, W, C], positions [H*W, C] -> [1, points + boxes + 1, C]
+    // features [1, H, W, C], positions [H*W, C] -> [1, points + boxes + 1, C]; without a prompt of any number of images
     Tensor forward(Ops& ops, const Tensor& features, const Tensor& positions, const GeometryPrompt& prompt) const;
 
 private:

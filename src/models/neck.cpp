@@ -22,17 +22,19 @@ Neck::Neck(const nn::LoadContext& context, const Scope& scope, int64_t in, const
     }
 }
 
+Tensor Neck::level(Ops& ops, const Tensor& x, int index) const {
+    const Level& level = levels_[static_cast<size_t>(index)];
+    Tensor h = level.pool ? ops.max_pool(x, 2, 2) : x;
+    for (size_t i = 0; i < level.upsample.size(); ++i) {
+        const bool last = i + 1 == level.upsample.size();
+        h = level.upsample[i].forward(ops, h, last ? Activation::none : Activation::gelu);
+    }
+    return level.proj2.forward(ops, level.proj1.forward(ops, h));
+}
+
 std::vector<Tensor> Neck::forward(Ops& ops, const Tensor& x) const {
     std::vector<Tensor> maps;
-    for (const Level& level : levels_) {
-        Tensor h = level.pool ? ops.max_pool(x, 2, 2) : x;
-        for (size_t i = 0; i < level.upsample.size(); ++i) {
-            const bool last = i + 1 == level.upsample.size();
-            h = level.upsample[i].forward(ops, h, last ? Activation::none : Activation::gelu);
-        }
-        h = level.proj1.forward(ops, h);
-        maps.push_back(level.proj2.forward(ops, h));
-    }
+    for (int i = 0; i < kLevels; ++i) maps.push_back(level(ops, x, i));
     return maps;
 }
 

@@ -18,6 +18,7 @@ public:
 
     // [N, H, W, C] -> three maps, finest first: [N, 4H, 4W, D], [N, 2H, 2W, D], [N, H, W, D]
     std::vector<Tensor> forward(Ops& ops, const Tensor& x) const;
+    Tensor level(Ops& ops, const Tensor& x, int index) const;  // one of them
 
 private:
     struct Level {

@@ -25,6 +25,7 @@ DetectorFeatures DetectorFeatures::image(int64_t index) const {
     DetectorFeatures one;
     for (const Tensor& map : maps) one.maps.push_back(map.slice(0, index, 1));
     one.begun = begun.slice(0, index, 1);
+    if (unprompted) one.unprompted = unprompted.slice(0, index, 1);
     return one;
 }
 
@@ -47,21 +48,30 @@ std::shared_ptr<const Tensor> Sam3Detector::positions_for(Ops& ops, int64_t heig
 
 DetectorFeatures Sam3Detector::features(Ops& ops, const Tensor& trunk) const {
     const auto positions = positions_for(ops, trunk.dim(1), trunk.dim(2));
-    DetectorFeatures features;
-    features.maps = ops.stage("detector_neck", {trunk}, [&](const std::vector<Tensor>& in) {
-        std::vector<Tensor> out = neck_.forward(ops, in[0]);
-        out.push_back(fusion_encoder_.begin(ops, tokens_of(out.back()), *positions));
-        return out;
+    const bool unprompted = config_.behaviour.cls_on_text_only;
+    const std::vector<Tensor> out = ops.stage("detector_neck", {trunk}, [&](const std::vector<Tensor>& in) {
+        const Tensor x = ops.stored(in[0]);
+        const Tensor coarse = neck_.level(ops, x, Neck::kLevels - 1);
+        std::vector<Tensor> maps = ops.beside([&] {
+            return std::vector<Tensor>{neck_.level(ops, x, 0), neck_.level(ops, x, 1)};
+        });
+        maps.push_back(coarse);
+        maps.push_back(fusion_encoder_.begin(ops, tokens_of(coarse), *positions));
+        if (unprompted) maps.push_back(geometry_encoder_.forward(ops, coarse, *positions, {}));
+        ops.join();
+        return maps;
     });
-    features.begun = features.maps.back();
-    features.maps.pop_back();
+    DetectorFeatures features;
+    features.maps.assign(out.begin(), out.begin() + Neck::kLevels);
+    features.begun = out[Neck::kLevels];
+    if (unprompted) features.unprompted = out.back();
     for (size_t i = 0; i < features.maps.size(); ++i) ops.trace("vision.fpn." + std::to_string(i), features.maps[i]);
     return features;
 }
 
 Tensor Sam3Detector::encode_text(Ops& ops, const Tensor& ids, const Tensor& mask) const {
     const bool masked = config_.behaviour.mask_padding_in_text;
-    return ops.stage("text_encoder", {text_encoder_.embed(ops, ids), mask}, [&](const std::vector<Tensor>& in) {
+    return ops.stage_aside("text_encoder", {text_encoder_.embed(ids), mask}, [&](const std::vector<Tensor>& in) {
         return std::vector<Tensor>{text_encoder_.forward(ops, in[0], masked ? in[1] : Tensor())};
     })[0];
 }
@@ -112,9 +122,12 @@ Sam3Detector::Output Sam3Detector::detect(Ops& ops, const DetectorFeatures& feat
         const PromptTokens p{in[4], in[5], in[6]};
         const Tensor memory = fusion_encoder_.forward(ops, in[3], *positions, p);
         ops.trace("fusion.output", memory);
+        const Tensor pixels = ops.beside([&] {
+            return mask_head_.embed_pixels(ops, {in[0], in[1], in[2]}, memory, p);
+        });
         const DetrDecoder::Output decoded = decoder_.forward(ops, memory, *positions, p, height, width);
         const Tensor logits = scoring_.forward(ops, decoded.queries, p);
-        const Tensor pixels = mask_head_.embed_pixels(ops, {in[0], in[1], in[2]}, memory, p);
+        ops.join();
         const Tensor presence =
             config_.behaviour.clamp_presence ? ops.clamp(decoded.presence, -10.0F, 10.0F) : decoded.presence;
         return std::vector<Tensor>{logits, presence, decoded.boxes, decoded.queries, pixels};

@@ -16,6 +16,7 @@ namespace sam3 {
 struct DetectorFeatures {
     std::vector<Tensor> maps;  // [N, 4H, 4W, D], [N, 2H, 2W, D], [N, H, W, D]
     Tensor begun;              // [N, H*W, D]: the fusion encoder's first step on the coarsest map
+    Tensor unprompted;         // [N, 1, D]: what the geometry encoder says without a prompt, where that is wanted
 
     DetectorFeatures image(int64_t index) const;  // views of one image of the batch
 };
@@ -45,7 +46,7 @@ public:
 
     // trunk [N, H, W, C]: the image encoder's output
     DetectorFeatures features(Ops& ops, const Tensor& trunk) const;
-    // ids i32 [N, T] in host memory, mask u8 [N, T] -> [N, T, D]
+    // ids i32 [N, T], mask u8 [N, T], both in host memory -> [N, T, D]
     Tensor encode_text(Ops& ops, const Tensor& ids, const Tensor& mask) const;
     // features of one image -> [1, G, D]
     Tensor encode_geometry(Ops& ops, const DetectorFeatures& features, const GeometryPrompt& prompt) const;

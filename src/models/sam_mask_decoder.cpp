@@ -91,26 +91,31 @@ SamMaskDecoder::Output SamMaskDecoder::decode(Ops& ops, const TwoWayTransformer:
     if (sparse_mask) mask = ops.concat({ops.full({batch, own}, 1.0F, DType::u8), sparse_mask}, 1);
     const TwoWayTransformer::Output decoded = transformer_.forward(ops, tokens, mask, image, positions);
 
+    const int64_t first = config_.object_score ? 1 : 0;
+    const int64_t masks = config_.multimask_outputs + 1;
+    Output output;
+    output.mask_tokens = decoded.tokens.slice(1, first + 1, masks);
+    // Many small products of few rows, beside the large ones of the map.
+    const Tensor weights = ops.beside([&] {
+        const Tensor iou = iou_head_.forward(ops, decoded.tokens.slice(1, first, 1)).reshape({batch, masks});
+        output.iou = config_.iou_sigmoid ? ops.unary(iou, Unary::sigmoid) : iou;
+        if (config_.object_score)
+            output.object_score = object_score_head_.forward(ops, decoded.tokens.slice(1, 0, 1)).reshape({batch, 1});
+        std::vector<Tensor> each;
+        for (int64_t i = 0; i < masks; ++i)
+            each.push_back(hypernetworks_[static_cast<size_t>(i)].forward(ops, output.mask_tokens.slice(1, i, 1)));
+        return ops.concat(each, 1);
+    });
+
     const Tensor coarse = decoded.image.reshape({batch, height, width, c});
     const auto finer = [&](size_t i) { return fine.empty() ? Tensor() : fine[i].expand(0, batch); };
     Tensor x = upscale_norm_.forward(ops, upscale1_.forward(ops, coarse, Activation::none, finer(1)), Activation::gelu);
     x = config_.high_resolution ? ops.unary(upscale2_.forward(ops, x, Activation::none, finer(0)), Unary::gelu)
                                 : upscale2_.forward(ops, x, Activation::gelu);
 
-    const int64_t first = config_.object_score ? 1 : 0;
-    const int64_t masks = config_.multimask_outputs + 1;
-    Output output;
-    output.mask_tokens = decoded.tokens.slice(1, first + 1, masks);
-    std::vector<Tensor> weights;
-    for (int64_t i = 0; i < masks; ++i)
-        weights.push_back(hypernetworks_[static_cast<size_t>(i)].forward(ops, output.mask_tokens.slice(1, i, 1)));
     const Tensor pixels = x.reshape({batch, x.dim(1) * x.dim(2), c / 8});
-    output.masks =
-        ops.matmul(ops.concat(weights, 1), pixels, /*transpose_b=*/true).reshape({batch, masks, x.dim(1), x.dim(2)});
-    const Tensor iou = iou_head_.forward(ops, decoded.tokens.slice(1, first, 1)).reshape({batch, masks});
-    output.iou = config_.iou_sigmoid ? ops.unary(iou, Unary::sigmoid) : iou;
-    if (config_.object_score)
-        output.object_score = object_score_head_.forward(ops, decoded.tokens.slice(1, 0, 1)).reshape({batch, 1});
+    ops.join();
+    output.masks = ops.matmul(weights, pixels, /*transpose_b=*/true).reshape({batch, masks, x.dim(1), x.dim(2)});
     return output;
 }
 

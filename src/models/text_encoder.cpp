@@ -25,11 +25,11 @@ TextEncoder::TextEncoder(const nn::LoadContext& context, const Scope& encoder, c
     }
 }
 
-Tensor TextEncoder::embed(Ops& ops, const Tensor& ids) const {
+Tensor TextEncoder::embed(const Tensor& ids) const {
     Tensor rows = Tensor::host({ids.dim(0), ids.dim(1), config_.hidden_size});
     for (int64_t i = 0; i < ids.numel(); ++i)
         token_embedding_.read(ids.data<int32_t>()[i], rows.data<float>() + i * config_.hidden_size);
-    return ops.upload(rows);
+    return rows;
 }
 
 Tensor TextEncoder::forward(Ops& ops, const Tensor& embedded, const Tensor& mask) const {

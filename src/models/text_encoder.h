@@ -12,7 +12,7 @@ public:
     TextEncoder(const nn::LoadContext& context, const Scope& encoder, const Scope& projection, const TextConfig& config,
                 int64_t out);
 
-    Tensor embed(Ops& ops, const Tensor& ids) const;  // i32 [N, T] in host memory -> [N, T, C] on the device
+    Tensor embed(const Tensor& ids) const;  // i32 [N, T] -> [N, T, C], both in host memory
     // embedded [N, T, C]; mask u8 [N, T] hides padding as keys, or is undefined -> [N, T, D]
     Tensor forward(Ops& ops, const Tensor& embedded, const Tensor& mask) const;
 

@@ -33,6 +33,20 @@ std::shared_ptr<Buffer> Device::allocate_host(size_t bytes) {
     return Tensor::host({static_cast<int64_t>(bytes)}, DType::u8).buffer();
 }
 
+Tensor Device::uploaded(const Tensor& host) {
+    const size_t bytes = static_cast<size_t>(host.numel()) * size_of(host.dtype());
+    Tensor copy(allocate(bytes), host.shape(), host.dtype());
+    copy_from_host(copy.raw(), host.raw(), bytes);
+    return copy;
+}
+
+std::vector<Tensor> Device::run_stage_aside(std::unique_ptr<StageCache>& cache, const std::string& key,
+                                            const std::vector<Tensor>& host_inputs, const StageBody& body) {
+    std::vector<Tensor> inputs;
+    for (const Tensor& input : host_inputs) inputs.push_back(uploaded(input));
+    return run_stage(cache, key, inputs, body);
+}
+
 std::vector<std::string> KernelTable::missing() const {
     std::vector<std::string> names;
 #define SAM3_KERNEL(name, Args) \

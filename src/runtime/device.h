@@ -75,6 +75,18 @@ public:
         (void)key;
         return body(inputs);
     }
+    // The same for a stage whose inputs lie in host memory, and which may run beside the work that was given before it:
+    // what reads its outputs waits for them.
+    virtual std::vector<Tensor> run_stage_aside(std::unique_ptr<StageCache>& cache, const std::string& key,
+                                                const std::vector<Tensor>& host_inputs, const StageBody& body);
+
+    // Within a stage: work between the first two calls may run beside what follows, until the third.
+    virtual void begin_branch() {}
+    virtual void end_branch() {}
+    virtual void join_branch() {}
+
+protected:
+    Tensor uploaded(const Tensor& host);  // a copy of a dense tensor
 };
 
 // The CPU device; one per process is enough.

@@ -529,4 +529,12 @@ std::vector<Tensor> Ops::stage(const std::string& name, const std::vector<Tensor
     return outputs;
 }
 
+std::vector<Tensor> Ops::stage_aside(const std::string& name, const std::vector<Tensor>& host_inputs,
+                                     const Device::StageBody& body) {
+    if (profiler_ == nullptr && !trace_) return device_.run_stage_aside(stages_, name, host_inputs, body);
+    std::vector<Tensor> inputs;
+    for (const Tensor& input : host_inputs) inputs.push_back(upload(input));
+    return stage(name, inputs, body);
+}
+
 }  // namespace sam3

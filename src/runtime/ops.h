@@ -103,6 +103,18 @@ public:
     // Runs a stage: a unit that a device may capture and replay. The body sees only its inputs and constants.
     std::vector<Tensor> stage(const std::string& name, const std::vector<Tensor>& inputs,
                               const Device::StageBody& body);
+    // One that starts from host memory and may run beside the work before it.
+    std::vector<Tensor> stage_aside(const std::string& name, const std::vector<Tensor>& host_inputs,
+                                    const Device::StageBody& body);
+    // Within a stage: work that may run beside what follows, until join().
+    template <typename Work>
+    auto beside(Work&& work) {
+        device_.begin_branch();
+        auto result = work();
+        device_.end_branch();
+        return result;
+    }
+    void join() { device_.join_branch(); }
 
 private:
     Tensor matrix(const Tensor& x);  // [rows, C] view, copied only when rows have no common stride

@@ -55,6 +55,27 @@ TEST_F(GpuProducts, LinearEqualsTheCpusOnManySizes) {
             }
 }
 
+// Large enough for the kernel that Hopper has for such products; sizes that fill its blocks, and sizes that do not.
+TEST_F(GpuProducts, LinearOfManyRows) {
+    struct Sizes {
+        int64_t rows, in, out;
+    };
+    for (const Sizes& s : {Sizes{5184, 256, 1024}, Sizes{1120, 1024, 512}, Sizes{2083, 200, 776}, Sizes{1030, 72, 264}})
+        for (Activation activation : {Activation::none, Activation::gelu_tanh}) {
+            const Linear layer{s.rows, s.in, s.out, Precision::bf16, true, activation};
+            const test::Input x{{s.rows, s.in}, DType::bf16};
+            compare({x}, tolerance_of(Precision::bf16),
+                    [&](const Side& side) { return side.ops.linear(side[0], *layer.pack(side), activation); });
+            for (DType residual : test::kFloatTypes)
+                for (Layout layout : {Layout::dense, Layout::part})
+                    compare({x, {{s.rows, s.out}, residual, layout, -2, 2}},
+                            std::max(tolerance_of(Precision::bf16), test::tolerance_of(residual)),
+                            [&](const Side& side) {
+                                return side.ops.linear(side[0], *layer.pack(side), activation, side[1]);
+                            });
+        }
+}
+
 TEST_F(GpuProducts, LinearActivatesAndAddsResiduals) {
     for (Activation activation : {Activation::none, Activation::relu, Activation::gelu, Activation::gelu_tanh,
                                   Activation::sigmoid, Activation::silu})

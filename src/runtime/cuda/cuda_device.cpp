@@ -3,6 +3,7 @@
 #include "runtime/cuda/gemm.h"
 #include "runtime/cuda/kernels.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace sam3::cuda {
@@ -33,9 +34,17 @@ CudaDevice::CudaDevice(int gpu) : gpu_(gpu) {
     name_ = str("cuda:", gpu, " (", properties.name, ")");
     multiprocessors_ = properties.multiProcessorCount;
     hopper_ = properties.major == 9 && properties.minor == 0;
-    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
+    int least = 0;
+    int most = 0;
+    check(cudaDeviceGetStreamPriorityRange(&least, &most), "asking for priorities");
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+        check(cudaStreamCreateWithPriority(&streams_[lane], cudaStreamNonBlocking, lane == 0 ? most : least),
+              "making a stream");
+        scratch_[lane] = std::make_shared<MemoryPool>(gpu, MemoryPool::Pieces::kept);
+    }
+    for (cudaEvent_t* event : {&forked_, &joined_, &aside_, &aside_read_})
+        check(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "making an event");
     pool_ = std::make_shared<MemoryPool>(gpu);
-    graphs_ = std::make_shared<MemoryPool>(gpu, MemoryPool::Pieces::kept);
     pinned_ = std::make_shared<PinnedPool>();
     gemms_ = std::make_unique<GemmPlans>(*pool_);
 #define SAM3_KERNEL(name, Args) kernels_.name = &cuda::name;
@@ -45,8 +54,9 @@ CudaDevice::CudaDevice(int gpu) : gpu_(gpu) {
 
 CudaDevice::~CudaDevice() {
     cudaSetDevice(gpu_);
-    cudaStreamSynchronize(stream_);
-    cudaStreamDestroy(stream_);
+    for (cudaStream_t stream : streams_) cudaStreamSynchronize(stream);
+    for (cudaStream_t stream : streams_) cudaStreamDestroy(stream);
+    for (cudaEvent_t event : {forked_, joined_, aside_, aside_read_}) cudaEventDestroy(event);
 }
 
 std::unique_lock<std::recursive_mutex> CudaDevice::lock() {
@@ -57,7 +67,11 @@ std::unique_lock<std::recursive_mutex> CudaDevice::lock() {
 
 std::shared_ptr<Buffer> CudaDevice::allocate(size_t bytes) {
     const std::lock_guard held(mutex_);
-    return std::make_shared<PooledBuffer>(this, capturing_ ? graphs_ : pool_, bytes);
+    if (!capturing_) return std::make_shared<PooledBuffer>(this, pool_, bytes);
+    const bool keep = std::find(kept_.begin(), kept_.end(), allocated_.size()) != kept_.end();
+    auto buffer = std::make_shared<PooledBuffer>(this, keep ? pool_ : scratch_[static_cast<size_t>(lane_)], bytes);
+    allocated_.push_back(buffer.get());
+    return buffer;
 }
 
 std::shared_ptr<Buffer> CudaDevice::allocate_host(size_t bytes) {
@@ -67,10 +81,12 @@ std::shared_ptr<Buffer> CudaDevice::allocate_host(size_t bytes) {
 
 MemoryStats CudaDevice::memory() const {
     MemoryStats stats = pool_->stats();
-    const MemoryStats captured = graphs_->stats();
-    stats.reserved += captured.reserved;
-    stats.in_use += captured.reserved;
-    stats.peak += captured.reserved;
+    for (const auto& pool : scratch_) {
+        const MemoryStats captured = pool->stats();
+        stats.reserved += captured.reserved;
+        stats.in_use += captured.reserved;
+        stats.peak += captured.reserved;
+    }
     return stats;
 }
 
@@ -78,20 +94,20 @@ void CudaDevice::copy_from_host(void* destination, const void* source, size_t by
     if (bytes == 0) return;
     const auto held = lock();
     if (capturing_) fail("a stage copies from host memory: it cannot be captured");
-    check(cudaMemcpyAsync(destination, source, bytes, cudaMemcpyHostToDevice, stream_), "copying to the GPU");
+    check(cudaMemcpyAsync(destination, source, bytes, cudaMemcpyHostToDevice, stream()), "copying to the GPU");
 }
 
 void CudaDevice::copy_to_host(void* destination, const void* source, size_t bytes) {
     if (bytes == 0) return;
     const auto held = lock();
     if (capturing_) fail("a stage copies to host memory: it cannot be captured");
-    check(cudaMemcpyAsync(destination, source, bytes, cudaMemcpyDeviceToHost, stream_), "copying from the GPU");
-    check(cudaStreamSynchronize(stream_), "waiting for the GPU");
+    check(cudaMemcpyAsync(destination, source, bytes, cudaMemcpyDeviceToHost, stream()), "copying from the GPU");
+    check(cudaStreamSynchronize(stream()), "waiting for the GPU");
 }
 
 void CudaDevice::synchronize() {
     const auto held = lock();
-    if (!capturing_) check(cudaStreamSynchronize(stream_), "waiting for the GPU");
+    if (!capturing_) check(cudaStreamSynchronize(stream()), "waiting for the GPU");
 }
 
 }  // namespace sam3::cuda

@@ -6,15 +6,22 @@
 
 #include <cuda_runtime.h>
 
+#include <array>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 namespace sam3::cuda {
 
 class GemmPlans;
 
-// One NVIDIA GPU. All work runs in one stream; sessions in several threads take turns at launching.
+// Lines of work. Stages and all else run in the main one; parts of a stage that may run beside its rest in the second;
+// whole stages that may run beside the others in the third.
+enum class Lane { main, branch, aside };
+constexpr size_t kLanes = 3;
+
+// One NVIDIA GPU. Sessions in several threads take turns at launching.
 class CudaDevice final : public Device {
 public:
     explicit CudaDevice(int gpu);
@@ -46,28 +53,49 @@ public:
 
     std::vector<Tensor> run_stage(std::unique_ptr<StageCache>& cache, const std::string& key,
                                   const std::vector<Tensor>& inputs, const StageBody& body) override;
+    std::vector<Tensor> run_stage_aside(std::unique_ptr<StageCache>& cache, const std::string& key,
+                                        const std::vector<Tensor>& host_inputs, const StageBody& body) override;
+    void begin_branch() override;
+    void end_branch() override;
+    void join_branch() override;
 
     // For kernels: one launches at a time, in the thread that holds the lock.
     [[nodiscard]] std::unique_lock<std::recursive_mutex> lock();
-    cudaStream_t stream() const { return stream_; }
+    Lane lane() const { return lane_; }
+    cudaStream_t stream() const { return stream_of(lane_); }
     GemmPlans& gemms() { return *gemms_; }
     bool capturing() const { return capturing_; }
-    int multiprocessors() const { return multiprocessors_; }
+    // For kernels that stay on them: a branch leaves some to what it runs beside.
+    int multiprocessors() const { return lane_ == Lane::branch ? multiprocessors_ * 3 / 4 : multiprocessors_; }
     bool is_hopper() const { return hopper_; }  // whose own instructions some kernels use
 
 private:
-    void capture(void* graph, const std::vector<Tensor>& inputs, const StageBody& body);
+    struct Captured;
+    struct Graph;
+    std::unique_ptr<Captured> capture(Lane lane, bool owning, const std::vector<Tensor>& inputs, const StageBody& body);
+    std::vector<Tensor> run_body(const std::vector<Tensor>& inputs, const StageBody& body);
+    Captured* variant_for(Graph& graph, const std::vector<Tensor>& inputs, const StageBody& body);
+    std::vector<Tensor> copied(const std::vector<Tensor>& tensors);
+    cudaStream_t stream_of(Lane lane) const { return streams_[static_cast<size_t>(lane)]; }
+    MemoryPool& scratch(Lane lane) const { return *scratch_[static_cast<size_t>(lane)]; }
 
     int gpu_;
     int multiprocessors_ = 1;
     bool hopper_ = false;
     std::string name_;
     KernelTable kernels_;
-    cudaStream_t stream_ = nullptr;
+    std::array<cudaStream_t, kLanes> streams_{};
+    Lane lane_ = Lane::main;
     bool capturing_ = false;
+    bool branched_ = false;                               // a branch has not been joined yet
+    cudaEvent_t forked_ = nullptr, joined_ = nullptr;     // of a branch
+    cudaEvent_t aside_ = nullptr, aside_read_ = nullptr;  // the last stage aside: it is done, its outputs are copied
+    std::vector<const Buffer*> allocated_;                // while capturing, in order
+    std::vector<size_t> kept_;                            // which of them outlive the graph's run: its outputs
     std::recursive_mutex mutex_;
-    std::shared_ptr<MemoryPool> pool_;    // shared with the buffers, which may outlive the device
-    std::shared_ptr<MemoryPool> graphs_;  // memory that captured work uses; its graphs run one after the other
+    std::shared_ptr<MemoryPool> pool_;  // shared with the buffers, which may outlive the device
+    // Memory that captured work of a lane uses: the graphs of a lane run one after the other.
+    std::array<std::shared_ptr<MemoryPool>, kLanes> scratch_;
     std::shared_ptr<PinnedPool> pinned_;
     std::unique_ptr<GemmPlans> gemms_;
 };

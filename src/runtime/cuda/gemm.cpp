@@ -4,15 +4,19 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
+#include <cstdlib>
 
 namespace sam3::cuda {
 
 namespace {
 
-constexpr size_t kWorkspace = size_t{64} << 20;
-constexpr int kMostAlgorithms = 12;
-constexpr int kTrials = 3;
-constexpr double kWorthTuning = 2e8;  // floating-point operations
+constexpr size_t kWorkspace = size_t{32} << 20;
+constexpr int kMostAlgorithms = 32;
+constexpr int kTrials = 5;             // of an algorithm, back to back
+constexpr double kWorthTuning = 1e5;   // floating-point operations: less takes one launch, whatever is chosen
+constexpr double kNotWorthMore = 1e9;  // below this, the library's first guesses are enough to choose from
+constexpr size_t kGuesses = 8;
 
 void check(cublasStatus_t status, const char* what) {
     if (status != CUBLAS_STATUS_SUCCESS) fail("cuBLASLt: ", what, ": ", cublasLtGetStatusString(status));
@@ -40,6 +44,7 @@ struct GemmPlans::Plan {
     cublasLtMatrixLayout_t w = nullptr, x = nullptr, residual = nullptr, out = nullptr;
     std::vector<cublasLtMatmulHeuristicResult_t> algorithms;  // the best first
     bool tuned = false;
+    bool own = false;  // our own kernel is faster
 
     Plan() = default;
     Plan(const Plan&) = delete;
@@ -58,12 +63,12 @@ struct GemmPlans::Plan {
 
 GemmPlans::GemmPlans(MemoryPool& pool) : pool_(pool) {
     check(cublasLtCreate(&handle_), "starting");
-    workspace_ = pool_.allocate(kWorkspace);
+    for (void*& workspace : workspaces_) workspace = pool_.allocate(kWorkspace);
 }
 
 GemmPlans::~GemmPlans() {
     plans_.clear();
-    pool_.release(workspace_);
+    for (void* workspace : workspaces_) pool_.release(workspace);
     cublasLtDestroy(handle_);
 }
 
@@ -158,53 +163,101 @@ GemmPlans::Plan& GemmPlans::plan_for(const Gemm& gemm) {
     return *known;
 }
 
-cublasStatus_t GemmPlans::multiply(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm, const Gemm& gemm,
-                                   cudaStream_t stream) {
+bool GemmPlans::multiply(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm, const Gemm& gemm,
+                         CudaDevice& device) {
     const float beta = gemm.residual != nullptr ? 1.0F : 0.0F;
     if (gemm.bias != nullptr) plan.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, gemm.bias);
+    void* const workspace = workspaces_[static_cast<size_t>(device.lane())];
     return cublasLtMatmul(handle_, plan.operation, &gemm.alpha, gemm.w, plan.w, gemm.x, plan.x, &beta,
                           gemm.residual != nullptr ? gemm.residual : gemm.out, plan.residual, gemm.out, plan.out,
-                          &algorithm, workspace_, kWorkspace, stream);
+                          &algorithm, workspace, kWorkspace, device.stream()) == CUBLAS_STATUS_SUCCESS;
 }
 
-void GemmPlans::tune(Plan& plan, const Gemm& gemm, cudaStream_t stream) {
+namespace {
+
+// Milliseconds of some runs in a row, as a graph: small products end faster than they can be launched one by one. Less
+// than zero when it does not work.
+template <typename Work>
+float time_of(cudaStream_t stream, const Work& work) {
+    struct Captured {
+        cudaGraph_t graph = nullptr;
+        cudaGraphExec_t executable = nullptr;
+        std::array<cudaEvent_t, 2> events{};
+        ~Captured() {
+            for (cudaEvent_t event : events)
+                if (event != nullptr) cudaEventDestroy(event);
+            if (executable != nullptr) cudaGraphExecDestroy(executable);
+            if (graph != nullptr) cudaGraphDestroy(graph);
+            cudaGetLastError();  // what went wrong here is no failure of what comes next
+        }
+    } captured;
+    if (!work()) return -1;
+    if (cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed) != cudaSuccess) return -1;
+    bool works = true;
+    for (int trial = 0; trial < kTrials; ++trial) works = work() && works;
+    if (cudaStreamEndCapture(stream, &captured.graph) != cudaSuccess || !works) return -1;
+    if (cudaGraphInstantiate(&captured.executable, captured.graph, 0) != cudaSuccess) return -1;
+    for (cudaEvent_t& event : captured.events)
+        if (cudaEventCreate(&event) != cudaSuccess) return -1;
+    cudaGraphLaunch(captured.executable, stream);  // once to warm up
+    cudaEventRecord(captured.events[0], stream);
+    cudaGraphLaunch(captured.executable, stream);
+    cudaEventRecord(captured.events[1], stream);
+    float milliseconds = 0;
+    if (cudaEventSynchronize(captured.events[1]) != cudaSuccess ||
+        cudaEventElapsedTime(&milliseconds, captured.events[0], captured.events[1]) != cudaSuccess)
+        return -1;
+    return milliseconds;
+}
+
+}  // namespace
+
+void GemmPlans::tune(Plan& plan, const Gemm& wanted, CudaDevice& device, size_t most) {
     plan.tuned = true;
-    cudaEvent_t start = nullptr;
-    cudaEvent_t end = nullptr;
-    cudaEventCreate(&start);
-    cudaEventCreate(&end);
+    // Elsewhere: a residual that is added in place would be added again with every trial.
+    Gemm gemm = wanted;
+    const int64_t elements = (gemm.batch - 1) * gemm.out_batch + gemm.m * gemm.out_stride;
+    void* const elsewhere = pool_.allocate(static_cast<size_t>(elements) * size_of(gemm.out_type));
+    gemm.out = elsewhere;
     float best = -1;
     size_t chosen = 0;
-    for (size_t i = 0; i < plan.algorithms.size(); ++i) {
-        if (multiply(plan, plan.algorithms[i].algo, gemm, stream) != CUBLAS_STATUS_SUCCESS) continue;
-        cudaEventRecord(start, stream);
-        for (int trial = 0; trial < kTrials; ++trial) multiply(plan, plan.algorithms[i].algo, gemm, stream);
-        cudaEventRecord(end, stream);
-        float milliseconds = 0;
-        if (cudaEventSynchronize(end) != cudaSuccess) continue;
-        cudaEventElapsedTime(&milliseconds, start, end);
-        if (best < 0 || milliseconds < best) {
-            best = milliseconds;
-            chosen = i;
-        }
+    for (size_t i = 0; i < std::min(most, plan.algorithms.size()); ++i) {
+        const float time =
+            time_of(device.stream(), [&] { return multiply(plan, plan.algorithms[i].algo, gemm, device); });
+        if (time < 0 || (best >= 0 && time >= best)) continue;
+        best = time;
+        chosen = i;
     }
-    cudaEventDestroy(start);
-    cudaEventDestroy(end);
+    if (device.is_hopper() && own_product_takes(gemm)) {
+        const float time = time_of(device.stream(), [&] {
+            own_product(gemm, device.multiprocessors(), device.stream());
+            return true;
+        });
+        plan.own = time >= 0 && (best < 0 || time < best);
+        if (std::getenv("SAM3_GEMM_LOG") != nullptr)
+            std::fprintf(stderr, "gemm %lld x %lld x %lld: library %.1f us, own %.1f us\n",
+                         static_cast<long long>(gemm.m), static_cast<long long>(gemm.n), static_cast<long long>(gemm.k),
+                         static_cast<double>(best) * 1e3 / kTrials, static_cast<double>(time) * 1e3 / kTrials);
+    }
+    pool_.release(elsewhere);
     std::swap(plan.algorithms[0], plan.algorithms[chosen]);
 }
 
-void GemmPlans::run(const Gemm& gemm, cudaStream_t stream, bool capturing) {
+void GemmPlans::run(const Gemm& gemm, CudaDevice& device) {
     Plan& plan = plan_for(gemm);
     const double flops = 2.0 * static_cast<double>(gemm.batch * gemm.m) * static_cast<double>(gemm.n * gemm.k);
-    const bool in_place = gemm.residual == gemm.out;  // trials would add the residual again and again
-    if (!plan.tuned && !capturing && !in_place && flops >= kWorthTuning) tune(plan, gemm, stream);
-    check(multiply(plan, plan.algorithms.front().algo, gemm, stream), "multiplying");
+    if (!plan.tuned && !device.capturing() && flops >= kWorthTuning)
+        tune(plan, gemm, device, flops < kNotWorthMore ? kGuesses : kMostAlgorithms);
+    if (plan.own)
+        own_product(gemm, device.multiprocessors(), device.stream());
+    else if (!multiply(plan, plan.algorithms.front().algo, gemm, device))
+        fail("cuBLASLt: the product ", gemm.m, " x ", gemm.n, " x ", gemm.k, " failed");
 }
 
 void run_gemm(const ExecContext& context, const Gemm& gemm) {
     CudaDevice& device = device_of(context);
     const auto held = device.lock();
-    device.gemms().run(gemm, device.stream(), device.capturing());
+    device.gemms().run(gemm, device);
 }
 
 }  // namespace sam3::cuda

@@ -5,6 +5,7 @@
 
 #include <cublasLt.h>
 
+#include <array>
 #include <map>
 #include <memory>
 #include <vector>
@@ -30,7 +31,8 @@ struct Gemm {
     void* out = nullptr;
 };
 
-// cuBLASLt's products. Each new shape is tried with several algorithms once; the fastest is kept.
+// Products by cuBLASLt, or by a kernel of our own. Each new shape is tried with several algorithms once; the fastest is
+// kept.
 class GemmPlans {
 public:
     explicit GemmPlans(MemoryPool& pool);
@@ -38,20 +40,23 @@ public:
     GemmPlans& operator=(const GemmPlans&) = delete;
     ~GemmPlans();
 
-    void run(const Gemm& gemm, cudaStream_t stream, bool capturing);
+    void run(const Gemm& gemm, CudaDevice& device);
 
 private:
     struct Plan;
     Plan& plan_for(const Gemm& gemm);
-    void tune(Plan& plan, const Gemm& gemm, cudaStream_t stream);
-    cublasStatus_t multiply(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm, const Gemm& gemm,
-                            cudaStream_t stream);
+    void tune(Plan& plan, const Gemm& wanted, CudaDevice& device, size_t most);
+    bool multiply(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm, const Gemm& gemm, CudaDevice& device);
 
     MemoryPool& pool_;
     cublasLtHandle_t handle_ = nullptr;
-    void* workspace_ = nullptr;
+    std::array<void*, kLanes> workspaces_{};  // lanes may work at the same time
     std::map<std::vector<int64_t>, std::unique_ptr<Plan>> plans_;
 };
+
+// Our own, for Hopper, and which products it can make.
+bool own_product_takes(const Gemm& gemm);
+void own_product(const Gemm& gemm, int multiprocessors, cudaStream_t stream);
 
 // The product in the device's stream.
 void run_gemm(const ExecContext& context, const Gemm& gemm);

@@ -50,6 +50,29 @@ __device__ inline void copy_box(unsigned to, const CUtensorMap& map, unsigned ba
         : "memory");
 }
 
+// The same into all blocks of a cluster that `blocks` names, one bit each: the same place and the same barrier in each.
+__device__ inline void copy_box_to_cluster(unsigned to, const CUtensorMap& map, unsigned barrier, unsigned blocks,
+                                           int c0, int c1, int c2, int c3, int c4) {
+    asm volatile(
+        "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
+        "[%1, {%4, %5, %6, %7, %8}], [%2], %3;\n" ::"r"(to),
+        "l"(&map), "r"(barrier), "h"(static_cast<unsigned short>(blocks)), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4)
+        : "memory");
+}
+// At the barrier in the same place of another block of the cluster.
+__device__ inline void arrive_in_cluster(unsigned barrier, int block) {
+    asm volatile(
+        "{\n.reg .b32 there;\n"
+        "mapa.shared::cluster.u32 there, %0, %1;\n"
+        "mbarrier.arrive.shared::cluster.b64 _, [there];\n}\n" ::"r"(barrier),
+        "r"(block)
+        : "memory");
+}
+// All threads of all blocks of the cluster.
+__device__ inline void wait_in_cluster() {
+    asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;\n" ::: "memory");
+}
+
 // Named barriers of a block: `threads` of them, those that wait and those that only arrive, complete one.
 __device__ inline void wait_in_block(int barrier, int threads) {
     asm volatile("bar.sync %0, %1;\n" ::"r"(barrier), "r"(threads) : "memory");

@@ -94,8 +94,27 @@ void* MemoryPool::allocate(size_t bytes) {
     return data;
 }
 
+void MemoryPool::hold() {
+    const std::lock_guard lock(mutex_);
+    holding_ = true;
+}
+
+void MemoryPool::let_go() {
+    std::vector<void*> back;
+    {
+        const std::lock_guard lock(mutex_);
+        holding_ = false;
+        back.swap(held_);
+    }
+    for (void* data : back) release(data);
+}
+
 void MemoryPool::release(void* data) {
     const std::lock_guard lock(mutex_);
+    if (holding_) {
+        held_.push_back(data);
+        return;
+    }
     const auto block = blocks_.find(static_cast<char*>(data));
     stats_.in_use -= block->second.bytes;
     insert_free(block);

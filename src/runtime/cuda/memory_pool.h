@@ -7,6 +7,7 @@
 #include <mutex>
 #include <set>
 #include <utility>
+#include <vector>
 
 namespace sam3::cuda {
 
@@ -26,6 +27,9 @@ public:
 
     void* allocate(size_t bytes);  // fails with the need and what is free
     void release(void* data);
+    // Between these, what comes back is not handed out again: work in another stream may still read it.
+    void hold();
+    void let_go();
     void trim();
 
     MemoryStats stats() const;
@@ -50,6 +54,8 @@ private:
     std::set<std::pair<size_t, char*>> free_;
     std::map<char*, size_t> pieces_;
     MemoryStats stats_;
+    bool holding_ = false;
+    std::vector<void*> held_;
 };
 
 }  // namespace sam3::cuda

@@ -1,5 +1,7 @@
 #include "runtime/cuda/strided.cuh"
 
+#include <algorithm>
+
 // Resizing of [N, H, W, C] maps. Positions are computed as on the CPU to the last bit: intrinsics keep the compiler
 // from fusing what is rounded twice there.
 namespace sam3::cuda {
@@ -180,54 +182,89 @@ void resize(const ExecContext& context, const ResizeArgs& args) {
 namespace {
 
 struct AboveMaps {
-    uint32_t count;
-    Divisor pieces, rows;  // of kAboveWidth pixels in a row, rows of a map
-    int64_t in_height, in_width;
-    uint32_t width;
+    int64_t count, in_height, in_width;
+    uint32_t height, width;
     float threshold;
 };
 
-constexpr uint32_t kAboveWidth = 8;
+constexpr int kAboveColumns = 4;  // of a thread, side by side
+constexpr int kAboveRows = 16;    // of a thread, from top to bottom
+constexpr dim3 kAboveBlock(64, 4);
 
+// A thread walks down a few columns: where they begin is computed once, and an input row is blended once for all the
+// output rows that lie beside it.
 template <typename T>
 __global__ void above_kernel(AboveMaps maps, const T* x, uint8_t* out) {
-    uint32_t index = thread_number();
-    if (index >= maps.count) return;
-    const uint32_t first = maps.pieces.take(index) * kAboveWidth;
-    const uint32_t row = maps.rows.take(index);
-    const TwoTaps down(row, maps.in_height, maps.rows.divisor);
-    const T* const upper = x + (index * maps.in_height + down.first) * maps.in_width;
-    const T* const lower = upper + (down.count == 2 ? down.step * maps.in_width : 0);
-    uint8_t* const to = out + (static_cast<int64_t>(index) * maps.rows.divisor + row) * maps.width;
-    for (uint32_t column = first; column < min(first + kAboveWidth, maps.width); ++column) {
-        const TwoTaps across(column, maps.in_width, maps.width);
-        const auto blended = [&](const T* line) {
-            const float left = across.weight[0] * to_float(line[across.first]);
-            return across.count == 2 ? left + across.weight[1] * to_float(line[across.first + across.step]) : left;
+    const uint32_t column = (blockIdx.x * blockDim.x + threadIdx.x) * kAboveColumns;
+    const uint32_t first_row = (blockIdx.y * blockDim.y + threadIdx.y) * kAboveRows;
+    if (column >= maps.width) return;
+    int offset[kAboveColumns], step[kAboveColumns];
+    float left[kAboveColumns], right[kAboveColumns];
+#pragma unroll
+    for (int c = 0; c < kAboveColumns; ++c) {
+        const TwoTaps across(min(column + c, maps.width - 1), maps.in_width, maps.width);
+        offset[c] = static_cast<int>(across.first);
+        step[c] = across.step;
+        left[c] = across.weight[0];
+        right[c] = across.weight[1];
+    }
+    const bool one_column = maps.in_width == maps.width;
+    const bool one_row = maps.in_height == maps.height;
+    const bool whole = maps.width % kAboveColumns == 0;
+    for (int64_t map = blockIdx.z; map < maps.count; map += gridDim.z) {
+        const T* const from = x + map * maps.in_height * maps.in_width;
+        uint8_t* to = out + (map * maps.height + first_row) * maps.width + column;
+        float upper[kAboveColumns], lower[kAboveColumns];
+        const auto blend = [&](int64_t row, float* blended) {
+            const T* const line = from + row * maps.in_width;
+#pragma unroll
+            for (int c = 0; c < kAboveColumns; ++c) {
+                const float value = left[c] * to_float(line[offset[c]]);
+                blended[c] = one_column ? value : value + right[c] * to_float(line[offset[c] + step[c]]);
+            }
         };
-        const float value =
-            down.weight[0] * blended(upper) + (down.count == 2 ? down.weight[1] * blended(lower) : 0.0F);
-        to[column] = value > maps.threshold ? 1 : 0;
+        int64_t known = -1;  // the input row that `upper` holds
+        for (uint32_t row = first_row; row < min(first_row + kAboveRows, maps.height); ++row, to += maps.width) {
+            const TwoTaps down(row, maps.in_height, maps.height);
+            if (down.first != known) {
+                known = down.first;
+                blend(known, upper);
+                if (!one_row) blend(known + down.step, lower);
+            }
+            uint8_t above[kAboveColumns];
+#pragma unroll
+            for (int c = 0; c < kAboveColumns; ++c) {
+                const float value = down.weight[0] * upper[c] + (one_row ? 0.0F : down.weight[1] * lower[c]);
+                above[c] = value > maps.threshold ? 1 : 0;
+            }
+            if (whole) {
+                *reinterpret_cast<uchar4*>(to) = {above[0], above[1], above[2], above[3]};
+            } else {
+                for (int c = 0; c < kAboveColumns; ++c)
+                    if (column + c < maps.width) to[c] = above[c];
+            }
+        }
     }
 }
 
 }  // namespace
 
 void resize_above(const ExecContext& context, const ResizeAboveArgs& args) {
+    AboveMaps maps;
+    maps.count = args.out.dim(0);
+    maps.in_height = args.x.dim(1);
+    maps.in_width = args.x.dim(2);
+    maps.height = count_of("resize_above", args.out.dim(1));
+    maps.width = count_of("resize_above", args.out.dim(2));
+    maps.threshold = args.threshold;
+    constexpr int64_t kMostLayers = 65535;  // of a grid
+    const dim3 grid(static_cast<unsigned>(blocks_for(maps.width, kAboveBlock.x * kAboveColumns)),
+                    static_cast<unsigned>(blocks_for(maps.height, kAboveBlock.y * kAboveRows)),
+                    static_cast<unsigned>(std::min(maps.count, kMostLayers)));
     for_float_type(args.x.dtype(), [&](auto type) {
         using T = typename decltype(type)::type;
-        AboveMaps maps;
-        const int64_t pieces = blocks_for(args.out.dim(2), kAboveWidth);
-        maps.count = count_of("resize_above", args.out.dim(0) * args.out.dim(1) * pieces);
-        maps.pieces = Divisor(pieces);
-        maps.rows = Divisor(args.out.dim(1));
-        maps.in_height = args.x.dim(1);
-        maps.in_width = args.x.dim(2);
-        maps.width = static_cast<uint32_t>(args.out.dim(2));
-        maps.threshold = args.threshold;
         launch(context, "resize_above", [&](cudaStream_t stream) {
-            above_kernel<T>
-                <<<blocks_of(maps.count), kThreads, 0, stream>>>(maps, args.x.data<T>(), args.out.data<uint8_t>());
+            above_kernel<T><<<grid, kAboveBlock, 0, stream>>>(maps, args.x.data<T>(), args.out.data<uint8_t>());
         });
     });
 }

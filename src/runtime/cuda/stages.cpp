@@ -1,41 +1,80 @@
 #include "runtime/cuda/kernels.h"
 
-#include <cstring>
+#include <algorithm>
 #include <map>
 
 // Stages as CUDA graphs: the first run of a key and its shapes is an ordinary one, in which tables are made and
-// products tuned; the second is captured; later ones are replayed. A graph works on memory of its own: inputs are
-// copied in, outputs out. All graphs of a device share that memory, because they run one after the other.
+// products tuned; the second is captured; later ones are replayed. Scratch memory is shared by all graphs of a lane,
+// because they run one after the other.
+//
+// Large inputs are read where they lie, and outputs are the graph's own, handed out without a copy: such a graph can
+// only be used again when its inputs lie in the same place and nobody holds its outputs any more. That is the rule from
+// one image to the next. For the exceptions there are a few variants of a graph, and at last one that copies.
 namespace sam3::cuda {
 
 namespace {
 
-constexpr size_t kMostGraphs = 64;  // of one session; the one that was not used for longest goes
+constexpr size_t kMostGraphs = 64;                 // of one session; the one that was not used for longest goes
+constexpr size_t kMostVariants = 3;                // of one graph, without those that copy
+constexpr size_t kWorthBinding = size_t{1} << 18;  // bytes of an input: smaller ones change their place more often
+
+size_t bytes_of(const Tensor& x) { return static_cast<size_t>(x.numel()) * size_of(x.dtype()); }
 
 // Memory of a graph, which the graph's pool may have handed to another one in the meantime.
 Tensor unowned(const Tensor& x) {
     auto buffer = std::make_shared<Buffer>();
     buffer->device = x.device();
     buffer->data = x.raw();
-    buffer->bytes = static_cast<size_t>(x.numel()) * size_of(x.dtype());
+    buffer->bytes = bytes_of(x);
     return Tensor(std::move(buffer), x.shape(), x.dtype());
 }
 
-struct Graph {
-    int runs = 0;
-    bool refused = false;  // it does what cannot be captured
-    uint64_t used = 0;
-    cudaGraphExec_t executable = nullptr;
-    std::vector<Tensor> inputs, outputs;
+std::string describe(const std::string& key, const std::vector<Tensor>& inputs) {
+    std::string text = key;
+    for (const Tensor& input : inputs) text += " " + to_string(input.shape()) + name_of(input.dtype());
+    return text;
+}
 
-    Graph() = default;
-    Graph(const Graph&) = delete;
-    Graph& operator=(const Graph&) = delete;
-    ~Graph() {
+void copy_tensor(const ExecContext& context, const Tensor& from, const Tensor& to) {
+    if (!from.is_dense()) return copy(context, CopyArgs{from, to});
+    check(cudaMemcpyAsync(to.raw(), from.raw(), bytes_of(to), cudaMemcpyDeviceToDevice, device_of(context).stream()),
+          "copying");
+}
+
+}  // namespace
+
+struct CudaDevice::Captured {
+    cudaGraphExec_t executable = nullptr;
+    std::vector<Tensor> inputs;       // memory of the graph
+    std::vector<const void*> places;  // where an input is read instead; null: it is copied to `inputs`
+    std::vector<Tensor> outputs;
+    bool owning = false;  // outputs are its own
+
+    Captured() = default;
+    Captured(const Captured&) = delete;
+    Captured& operator=(const Captured&) = delete;
+    ~Captured() {
         if (executable != nullptr) cudaGraphExecDestroy(executable);
+    }
+
+    bool fits(const std::vector<Tensor>& given) const {
+        for (size_t i = 0; i < given.size(); ++i)
+            if (places[i] != nullptr && (places[i] != given[i].raw() || !given[i].is_dense())) return false;
+        return !owning || std::all_of(outputs.begin(), outputs.end(),
+                                      [](const Tensor& output) { return output.buffer().use_count() == 1; });
     }
 };
 
+struct CudaDevice::Graph {
+    int runs = 0;
+    bool refused = false;  // it does what cannot be captured
+    uint64_t used = 0;
+    std::vector<std::unique_ptr<Captured>> variants;
+};
+
+namespace {
+
+template <typename Graph>
 struct Graphs : StageCache {
     std::map<std::string, Graph> by_key;
     uint64_t clock = 0;
@@ -53,78 +92,184 @@ struct Graphs : StageCache {
     }
 };
 
-std::string describe(const std::string& key, const std::vector<Tensor>& inputs) {
-    std::string text = key;
-    for (const Tensor& input : inputs) text += " " + to_string(input.shape()) + name_of(input.dtype());
-    return text;
-}
-
-void copy_tensor(const ExecContext& context, const Tensor& from, const Tensor& to) {
-    if (!from.is_dense()) return copy(context, CopyArgs{from, to});
-    CudaDevice& device = device_of(context);
-    check(cudaMemcpyAsync(to.raw(), from.raw(), static_cast<size_t>(to.numel()) * size_of(to.dtype()),
-                          cudaMemcpyDeviceToDevice, device.stream()),
-          "copying");
+template <typename Graph>
+Graph& graph_of(std::unique_ptr<StageCache>& cache, const std::string& key, const std::vector<Tensor>& inputs) {
+    if (!cache) cache = std::make_unique<Graphs<Graph>>();
+    return static_cast<Graphs<Graph>&>(*cache).at(describe(key, inputs));
 }
 
 }  // namespace
 
-// Fills the graph, or marks it as one that cannot be captured.
-void CudaDevice::capture(void* where, const std::vector<Tensor>& inputs, const StageBody& body) {
-    Graph& graph = *static_cast<Graph*>(where);
+void CudaDevice::begin_branch() {
+    if (!capturing_ || lane_ != Lane::main) return;
+    // What the branch reads must not be overwritten by what runs beside it.
+    scratch(Lane::main).hold();
+    branched_ = true;
+    check(cudaEventRecord(forked_, stream()), "beginning a branch");
+    lane_ = Lane::branch;
+    check(cudaStreamWaitEvent(stream(), forked_, 0), "beginning a branch");
+}
+
+void CudaDevice::end_branch() {
+    if (lane_ != Lane::branch) return;
+    check(cudaEventRecord(joined_, stream()), "ending a branch");
+    lane_ = Lane::main;
+}
+
+void CudaDevice::join_branch() {
+    if (!branched_) return;
+    branched_ = false;
+    scratch(Lane::main).let_go();
+    check(cudaStreamWaitEvent(stream(), joined_, 0), "joining a branch");
+}
+
+// The body's outputs as dense tensors that were made for them alone.
+std::vector<Tensor> CudaDevice::run_body(const std::vector<Tensor>& inputs, const StageBody& body) {
     const ExecContext context{*this, 1, Precision::f32};
+    std::vector<Tensor> outputs = body(inputs);
+    join_branch();
+    for (size_t i = 0; i < outputs.size(); ++i) {
+        const Buffer* buffer = outputs[i].buffer().get();
+        const bool twice = std::any_of(outputs.begin(), outputs.begin() + static_cast<std::ptrdiff_t>(i),
+                                       [&](const Tensor& other) { return other.buffer().get() == buffer; });
+        const bool made = std::find(allocated_.begin(), allocated_.end(), buffer) != allocated_.end();
+        if (outputs[i].is_dense() && made && !twice) continue;
+        const Tensor dense = new_tensor(context, outputs[i].shape(), outputs[i].dtype());
+        copy(context, CopyArgs{outputs[i], dense});
+        outputs[i] = dense;
+    }
+    return outputs;
+}
+
+// Nothing when the work cannot be captured. An owning graph is captured twice: the first time shows which of the
+// tensors that it makes become its outputs.
+std::unique_ptr<CudaDevice::Captured> CudaDevice::capture(Lane lane, bool owning, const std::vector<Tensor>& inputs,
+                                                          const StageBody& body) {
+    auto captured = std::make_unique<Captured>();
+    captured->owning = owning;
+    const ExecContext context{*this, 1, Precision::f32};
+    std::vector<Tensor> own;
     std::vector<Tensor> outputs;
-    cudaGraph_t captured = nullptr;
-    capturing_ = true;
-    bool begun = false;
-    try {
-        std::vector<Tensor> own;
-        for (const Tensor& input : inputs) own.push_back(new_tensor(context, input.shape(), input.dtype()));
-        // Relaxed, because the pool may have to grow meanwhile.
-        check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed), "beginning to capture");
-        begun = true;
-        for (const Tensor& output : body(own)) {
-            Tensor dense = output;
-            if (!output.is_dense()) {
-                dense = new_tensor(context, output.shape(), output.dtype());
-                copy(context, CopyArgs{output, dense});
-            }
-            outputs.push_back(dense);
+    cudaGraph_t graph = nullptr;
+    const auto record = [&] {
+        allocated_.clear();
+        own.clear();
+        captured->places.clear();
+        for (const Tensor& input : inputs) {
+            const bool bind = owning && input.is_dense() && bytes_of(input) >= kWorthBinding;
+            own.push_back(bind ? input : new_tensor(context, input.shape(), input.dtype()));
+            captured->places.push_back(bind ? input.raw() : nullptr);
         }
-        check(cudaStreamEndCapture(stream_, &captured), "capturing");
-        begun = false;
-        check(cudaGraphInstantiate(&graph.executable, captured, 0), "making a graph");
-        for (const Tensor& input : own) graph.inputs.push_back(unowned(input));
-        for (const Tensor& output : outputs) graph.outputs.push_back(unowned(output));
+        // Relaxed, because the pool may have to grow meanwhile.
+        check(cudaStreamBeginCapture(stream(), cudaStreamCaptureModeRelaxed), "beginning to capture");
+        try {
+            outputs = run_body(own, body);
+        } catch (const Error&) {
+            lane_ = lane;
+            branched_ = false;
+            scratch(Lane::main).let_go();
+            cudaStreamEndCapture(stream(), &graph);
+            throw;
+        }
+        check(cudaStreamEndCapture(stream(), &graph), "capturing");
+    };
+    capturing_ = true;
+    lane_ = lane;
+    kept_.clear();
+    try {
+        record();
+        if (owning) {
+            for (const Tensor& output : outputs) {
+                const auto last = std::find(allocated_.rbegin(), allocated_.rend(), output.buffer().get());
+                kept_.push_back(static_cast<size_t>(std::distance(last, allocated_.rend())) - 1);
+            }
+            outputs.clear();
+            cudaGraphDestroy(graph);
+            graph = nullptr;
+            record();
+        }
+        check(cudaGraphInstantiate(&captured->executable, graph, 0), "making a graph");
+        for (size_t i = 0; i < own.size(); ++i)
+            captured->inputs.push_back(captured->places[i] != nullptr ? Tensor() : unowned(own[i]));
+        for (const Tensor& output : outputs) captured->outputs.push_back(owning ? output : unowned(output));
     } catch (const Error&) {
-        graph.refused = true;
-        if (begun) cudaStreamEndCapture(stream_, &captured);
+        captured.reset();
         cudaGetLastError();
     }
-    if (captured != nullptr) cudaGraphDestroy(captured);
+    if (graph != nullptr) cudaGraphDestroy(graph);
     outputs.clear();
+    own.clear();
     capturing_ = false;
+    lane_ = Lane::main;
+    return captured;
+}
+
+CudaDevice::Captured* CudaDevice::variant_for(Graph& graph, const std::vector<Tensor>& inputs, const StageBody& body) {
+    const auto usable = std::find_if(graph.variants.begin(), graph.variants.end(),
+                                     [&](const auto& variant) { return variant->fits(inputs); });
+    if (usable != graph.variants.end()) return usable->get();
+    auto made = capture(Lane::main, graph.variants.size() < kMostVariants, inputs, body);
+    if (!made) {
+        graph.refused = true;
+        return nullptr;
+    }
+    graph.variants.push_back(std::move(made));
+    return graph.variants.back().get();
+}
+
+std::vector<Tensor> CudaDevice::copied(const std::vector<Tensor>& tensors) {
+    const ExecContext context{*this, 1, Precision::f32};
+    std::vector<Tensor> results;
+    for (const Tensor& tensor : tensors) {
+        results.push_back(new_tensor(context, tensor.shape(), tensor.dtype()));
+        copy_tensor(context, tensor, results.back());
+    }
+    return results;
 }
 
 std::vector<Tensor> CudaDevice::run_stage(std::unique_ptr<StageCache>& cache, const std::string& key,
                                           const std::vector<Tensor>& inputs, const StageBody& body) {
     const auto held = lock();
     if (capturing_) return body(inputs);
-    if (!cache) cache = std::make_unique<Graphs>();
-    Graph& graph = static_cast<Graphs&>(*cache).at(describe(key, inputs));
+    Graph& graph = graph_of<Graph>(cache, key, inputs);
     if (graph.runs++ == 0 || graph.refused) return body(inputs);
-    if (graph.executable == nullptr) capture(&graph, inputs, body);
-    if (graph.refused) return body(inputs);
+    Captured* const captured = variant_for(graph, inputs, body);
+    if (captured == nullptr) return body(inputs);
 
     const ExecContext context{*this, 1, Precision::f32};
-    for (size_t i = 0; i < inputs.size(); ++i) copy_tensor(context, inputs[i], graph.inputs[i]);
-    check(cudaGraphLaunch(graph.executable, stream_), key.c_str());
-    std::vector<Tensor> results;
-    for (const Tensor& output : graph.outputs) {
-        results.push_back(new_tensor(context, output.shape(), output.dtype()));
-        copy_tensor(context, output, results.back());
+    for (size_t i = 0; i < inputs.size(); ++i)
+        if (captured->places[i] == nullptr) copy_tensor(context, inputs[i], captured->inputs[i]);
+    check(cudaGraphLaunch(captured->executable, stream()), key.c_str());
+    return captured->owning ? captured->outputs : copied(captured->outputs);
+}
+
+std::vector<Tensor> CudaDevice::run_stage_aside(std::unique_ptr<StageCache>& cache, const std::string& key,
+                                                const std::vector<Tensor>& host_inputs, const StageBody& body) {
+    const auto held = lock();
+    Graph& graph = graph_of<Graph>(cache, key, host_inputs);
+    if (!capturing_ && graph.runs++ > 0 && !graph.refused && graph.variants.empty()) {
+        auto made = capture(Lane::aside, false, host_inputs, body);
+        graph.refused = !made;
+        if (made) graph.variants.push_back(std::move(made));
     }
-    return results;
+    if (capturing_ || graph.variants.empty()) {
+        std::vector<Tensor> inputs;
+        for (const Tensor& input : host_inputs) inputs.push_back(uploaded(input));
+        return body(inputs);
+    }
+    const Captured& captured = *graph.variants.front();
+    const cudaStream_t aside = stream_of(Lane::aside);
+    check(cudaStreamWaitEvent(aside, aside_read_, 0), key.c_str());  // its memory still holds the last outputs
+    for (size_t i = 0; i < host_inputs.size(); ++i)
+        check(cudaMemcpyAsync(captured.inputs[i].raw(), host_inputs[i].raw(), bytes_of(host_inputs[i]),
+                              cudaMemcpyHostToDevice, aside),
+              "copying to the GPU");
+    check(cudaGraphLaunch(captured.executable, aside), key.c_str());
+    check(cudaEventRecord(aside_, aside), key.c_str());
+    check(cudaStreamWaitEvent(stream(), aside_, 0), key.c_str());
+    std::vector<Tensor> outputs = copied(captured.outputs);
+    check(cudaEventRecord(aside_read_, stream()), key.c_str());
+    return outputs;
 }
 
 }  // namespace sam3::cuda
