@@ -22,11 +22,6 @@ nn::Linear position_layer(const nn::LoadContext& context, const Scope& scope, in
     return nn::Linear(context, weight, scope.tensor("bias", {channels}));
 }
 
-nn::Linear edges_layer(const nn::LoadContext& context) {
-    static constexpr float kWeights[16] = {1, 0, -0.5F, 0, 1, 0, 0.5F, 0, 0, 1, 0, -0.5F, 0, 1, 0, 0.5F};
-    return nn::Linear(context, Tensor::wrap_host(kWeights, {4, 4}, DType::f32), Tensor());
-}
-
 constexpr auto kStream = nn::LayerNorm::Result::stream;
 
 BoxBiasWeights bias_weights(const nn::LoadContext& context, const Scope& scope, int64_t channels, int heads) {
@@ -44,7 +39,6 @@ BoxBiasWeights bias_weights(const nn::LoadContext& context, const Scope& scope, 
 DetrDecoder::DetrDecoder(const nn::LoadContext& context, const Scope& scope, const StackConfig& config, int64_t queries)
     : config_(config),
       queries_(queries),
-      to_edges_(edges_layer(context)),
       output_norm_(context, scope / "output_layer_norm", config.hidden_size, nn::kNormEps),
       presence_norm_(context, scope / "presence_layer_norm", config.hidden_size, nn::kNormEps) {
     const int64_t c = config.hidden_size;
@@ -98,15 +92,6 @@ Tensor DetrDecoder::query_positions(Ops& ops, const Tensor& boxes) const {
     return out;
 }
 
-// The bias of a pixel is a function of its row plus a function of its column; see arXiv 2308.01904.
-AttentionOptions DetrDecoder::box_bias(Ops& ops, const Tensor& boxes, int64_t height, int64_t width) const {
-    const Tensor edges = to_edges_.forward(ops, boxes);
-    AttentionOptions options;
-    options.bias_cols = ops.box_bias(edges.slice(-1, 0, 2), bias_x_, width);
-    options.bias_rows = ops.box_bias(edges.slice(-1, 2, 2), bias_y_, height);
-    return options;
-}
-
 // Post-norm; x [B, 1 + Q, C].
 Tensor DetrDecoder::layer_forward(Ops& ops, const Layer& layer, const Tensor& input, const Tensor& query_position,
                                   const KeysValues& seen, const Tensor& text_mask, const AttentionOptions& bias) const {
@@ -135,7 +120,7 @@ DetrDecoder::Output DetrDecoder::forward(Ops& ops, const Tensor& memory, const T
     for (size_t i = 0; i < layers_.size(); ++i) {
         x = layer_forward(ops, layers_[i], x, query_positions(ops, boxes),
                           {text_keys[i], text_values[i], vision_keys[i], vision_values[i]}, prompt.mask,
-                          box_bias(ops, boxes, height, width));
+                          ops.box_bias(boxes, bias_x_, bias_y_, height, width));
         ops.trace("decoder.layer." + std::to_string(i), x);
         normed = output_norm_.forward(ops, x.slice(1, 1, queries_));
         const Tensor moved = box_head_.forward(ops, normed, ops.unary(boxes, Unary::inverse_sigmoid));

@@ -98,7 +98,9 @@ public:
 
     // u8 [A, L, B] -> u8 [A, I, B]: an image's rows or columns, by weights in fixed point
     Tensor resample(const Tensor& x, const Tensor& first, const Tensor& weights, int precision);
-    Tensor box_bias(const Tensor& edges, const BoxBiasWeights& weights, int64_t pixels);  // -> [N, heads, 1 + Q, K]
+    // What attention from boxes [N, Q, 4] and a token before them to a grid of pixels adds: bias_rows and bias_cols.
+    AttentionOptions box_bias(const Tensor& boxes, const BoxBiasWeights& to_cols, const BoxBiasWeights& to_rows,
+                              int64_t height, int64_t width);
 
     // Runs a stage: a unit that a device may capture and replay. The body sees only its inputs and constants.
     std::vector<Tensor> stage(const std::string& name, const std::vector<Tensor>& inputs,
