@@ -28,12 +28,20 @@ TEST_F(GpuNorms, LayerNormEqualsTheCpus) {
                             });
 }
 
+TEST_F(GpuNorms, LayerNormOfManyRowsEqualsTheCpus) {  // others take a block a row
+    for (int64_t channels : {96, 256, 1000, 1024, 1280})
+        for (DType from : kFloatTypes)
+            compare({{{700, channels}, from, Layout::part, -1, 3}, {{channels}}, {{channels}}}, kF32Tolerance,
+                    [&](const Side& side) { return side.ops.layer_norm(side[0], side[1], side[2], 1e-6F); });
+}
+
 TEST_F(GpuNorms, LayerNormActivates) {
     for (Activation activation : kActivations)
-        for (int64_t channels : {4, 16, 64, 65, 256})
-            compare({{{45, channels}}, {{channels}}, {{channels}}}, kF32Tolerance, [&](const Side& side) {
-                return side.ops.layer_norm(side[0], side[1], side[2], 1e-5F, activation);
-            });
+        for (int64_t rows : {45, 600})
+            for (int64_t channels : {4, 16, 64, 65, 256, 1024})
+                compare({{{rows, channels}}, {{channels}}, {{channels}}}, kF32Tolerance, [&](const Side& side) {
+                    return side.ops.layer_norm(side[0], side[1], side[2], 1e-5F, activation);
+                });
 }
 
 TEST_F(GpuNorms, LayerNormKeepsItsDigitsWhenTheMeanIsLarge) {
