@@ -181,9 +181,10 @@ void attention(const ExecContext& context, const AttentionArgs& args) {
         const Tensor k = as_type(context, args.k, DType::bf16);
         const Tensor v = as_type(context, args.v, DType::bf16);
         if (mma_takes(shape, q, k, v)) {
-            const auto attend = few_keys_take(shape, terms, args.window)          ? attention_few_keys
-                                : wgmma_takes(context, shape, terms, args.window) ? attention_wgmma
-                                                                                  : attention_mma;
+            const auto attend = few_keys_take(shape, terms, args.window)               ? attention_few_keys
+                                : few_queries_take(context, shape, terms, args.window) ? attention_few_queries
+                                : wgmma_takes(context, shape, terms, args.window)      ? attention_wgmma
+                                                                                       : attention_mma;
             return attend(context, args, shape, terms, q, k, v);
         }
     }
