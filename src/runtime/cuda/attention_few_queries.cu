@@ -21,9 +21,9 @@ constexpr int kKeyTiles = kLine / 8;
 constexpr int kValueTiles = kSize / 8;
 constexpr int kLineBytes = kLine * kSize * 2;  // of keys, or of values
 constexpr int kMostSplits = 8;                 // blocks of a cluster that every GPU can have
-constexpr int kMostWarps = 8;
-constexpr int kMostLines = 20;   // of a block
-constexpr int kPartStride = 40;  // floats; 32 would meet the same banks in every row
+constexpr int kMostWarps = 7;                  // half of 13: SAM 3 has 201 queries
+constexpr int kMostLines = 20;                 // of a block
+constexpr int kPartStride = 40;                // floats; 32 would meet the same banks in every row
 constexpr int kPartBytes = 16 * kPartStride * 4;
 constexpr float kLog2E = 1.44269504088896340736F;
 
@@ -200,8 +200,9 @@ __device__ inline void join_parts(const FewQueries& a, unsigned parts, unsigned 
     }
 }
 
+// Two blocks fit a multiprocessor: clusters do not always find a free one for each of theirs.
 template <bool kGrid, typename Out>
-__global__ void __launch_bounds__(32 * kMostWarps) few_queries_kernel(const __grid_constant__ FewQueries a) {
+__global__ void __launch_bounds__(32 * kMostWarps, 2) few_queries_kernel(const __grid_constant__ FewQueries a) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     extern __shared__ unsigned char memory[];
     const unsigned shared = shared_address(memory);
@@ -235,19 +236,18 @@ __global__ void __launch_bounds__(32 * kMostWarps) few_queries_kernel(const __gr
         }
 
     // Rows g and g + 8 of the tile; of rows behind the end nothing is kept.
-    int row[2];
     uint4 query[2];
-    const float* line_bias[2] = {nullptr, nullptr};
+    const float* const line_bias = a.rows.data + image * a.rows.image + head * a.rows.head;
+    int row_bias[2] = {};  // where a row's are
     float cols[kKeyTiles][4];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-        row[half] = min(first_query + tile * 16 + g + 8 * half, a.queries - 1);
-        query[half] =
-            *reinterpret_cast<const uint4*>(a.q + image * a.q_image + row[half] * a.q_token + head * kSize + t * 8);
+        const int row = min(first_query + tile * 16 + g + 8 * half, a.queries - 1);
+        query[half] = *reinterpret_cast<const uint4*>(a.q + image * a.q_image + row * a.q_token + head * kSize + t * 8);
         if constexpr (kGrid) {
-            line_bias[half] = a.rows.data + image * a.rows.image + head * a.rows.head + row[half] * a.rows.query;
+            row_bias[half] = row * static_cast<int>(a.rows.query);
             const float* const from =
-                a.cols.data + image * a.cols.image + head * a.cols.head + row[half] * a.cols.query + t * 2;
+                a.cols.data + image * a.cols.image + head * a.cols.head + row * a.cols.query + t * 2;
 #pragma unroll
             for (int n = 0; n < kKeyTiles; ++n) {
                 const float2 pair = *reinterpret_cast<const float2*>(from + n * 8);
@@ -263,7 +263,7 @@ __global__ void __launch_bounds__(32 * kMostWarps) few_queries_kernel(const __gr
         if constexpr (kGrid)
 #pragma unroll
             for (int half = 0; half < 2; ++half)
-                next_bias[half] = line_bias[half][min(first_line + line, a.lines - 1)] * kLog2E;
+                next_bias[half] = line_bias[row_bias[half] + min(first_line + line, a.lines - 1)] * kLog2E;
     };
     const int group = warp % a.groups;
     load_bias(group);

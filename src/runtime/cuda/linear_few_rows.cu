@@ -2,7 +2,7 @@
 #include "runtime/cuda/kernels.h"
 #include "runtime/cuda/weights.h"
 
-#include <algorithm>
+#include <array>
 #include <type_traits>
 
 // A linear layer on a few rows, as a phrase's words or a decoder's boxes, on Hopper: reading the weights is all the
@@ -96,23 +96,25 @@ __device__ inline void multiply_chunks(const FewRows& a, float (&sums)[kRowTiles
         uint4 rows[P::kTogether][2 * kRowTiles];
         uint4 columns[P::kTogether][kColumnTiles];
 #pragma unroll
-        for (int c = 0; c < P::kTogether; ++c) {
-            const int chunk = first + c * kDeepWarps;
+        for (int c = 0; c < P::kTogether; ++c)
 #pragma unroll
             for (int n = 0; n < kColumnTiles; ++n) {
+                const int chunk = first + c * kDeepWarps;
                 const int column = first_column + n * 8 + g;
                 columns[c][n] = {0, 0, 0, 0};
                 if (chunk < end && column < a.columns)
                     columns[c][n] = load16(w + static_cast<int64_t>(column) * a.depth + chunk * P::kChunk);
             }
 #pragma unroll
+        for (int c = 0; c < P::kTogether; ++c)
+#pragma unroll
             for (int m = 0; m < 2 * kRowTiles; ++m) {
+                const int chunk = first + c * kDeepWarps;
                 const int row = first_row + m * 8 + g;
                 rows[c][m] = {0, 0, 0, 0};
                 if (chunk < end && row < a.rows)
                     rows[c][m] = load_quarter<X, W>(x + row * a.x_stride + chunk * P::kChunk);
             }
-        }
 #pragma unroll
         for (int c = 0; c < P::kTogether; ++c) {
             if constexpr (std::is_same_v<W, float>) {
@@ -244,42 +246,71 @@ __global__ void __launch_bounds__(kThreads) few_rows_kernel(FewRows a) {
 #endif
 }
 
-// Parts of the depth, a power of two: as many blocks as there are multiprocessors, with something to do for each warp.
-int splits_for(int64_t blocks, int chunks, int multiprocessors) {
+// A launch in clusters of `splits` blocks.
+struct Clusters {
+    cudaLaunchAttribute attribute{};
+    cudaLaunchConfig_t config{};
+
+    Clusters(int splits, int64_t columns, int64_t rows, cudaStream_t stream) {
+        attribute.id = cudaLaunchAttributeClusterDimension;
+        attribute.val.clusterDim = {static_cast<unsigned>(splits), 1, 1};
+        config.gridDim =
+            dim3(static_cast<unsigned>(splits), static_cast<unsigned>(columns), static_cast<unsigned>(rows));
+        config.blockDim = dim3(kThreads);
+        config.stream = stream;
+        config.attrs = &attribute;
+        config.numAttrs = 1;
+    }
+    Clusters(const Clusters&) = delete;
+    Clusters& operator=(const Clusters&) = delete;
+};
+
+// How many clusters of 1, 2, 4 and 8 blocks the GPU runs at once: fewer than it has multiprocessors for, because the
+// blocks of one must lie close together.
+template <typename X, typename W, typename Out>
+int clusters_at_once(int splits) {
+    static const std::array<int, 4> known = [] {
+        std::array<int, 4> counts{};
+        for (size_t i = 0; i < counts.size(); ++i) {
+            const Clusters one(1 << i, 1, 1, nullptr);
+            check(cudaOccupancyMaxActiveClusters(&counts[i], few_rows_kernel<X, W, Out>, &one.config), "linear");
+        }
+        return counts;
+    }();
+    size_t i = 0;
+    while (1 << i < splits) ++i;
+    return known[i];
+}
+
+// Parts of the depth, a power of two: as many blocks as run at once, with something to do for each warp.
+template <typename X, typename W, typename Out>
+int splits_for(int64_t blocks, int chunks) {
     int splits = 1;
-    while (splits < kMostSplits && blocks * splits * 2 <= multiprocessors && chunks >= splits * 2 * kDeepWarps)
+    while (splits < kMostSplits && blocks <= clusters_at_once<X, W, Out>(splits * 2) &&
+           chunks >= splits * 2 * kDeepWarps)
         splits *= 2;
     return splits;
 }
 
 template <typename X, typename W, typename Out>
-void start(FewRows a, int multiprocessors, cudaStream_t stream) {
-    dim3 grid(1, static_cast<unsigned>(blocks_for(a.columns, kColumns)),
-              static_cast<unsigned>(blocks_for(a.rows, kRows)));
+void start(FewRows a, cudaStream_t stream) {
+    const int64_t columns = blocks_for(a.columns, kColumns);
+    const int64_t rows = blocks_for(a.rows, kRows);
     const int chunks = a.depth / Plan<X, W>::kChunk;
-    const int splits = splits_for(static_cast<int64_t>(grid.y) * grid.z, chunks, multiprocessors);
+    const int splits = splits_for<X, W, Out>(columns * rows, chunks);
     a.chunks_each = static_cast<int>(blocks_for(chunks, splits));
-    grid.x = static_cast<unsigned>(splits);
-    cudaLaunchAttribute cluster{};
-    cluster.id = cudaLaunchAttributeClusterDimension;
-    cluster.val.clusterDim = {grid.x, 1, 1};
-    cudaLaunchConfig_t config{};
-    config.gridDim = grid;
-    config.blockDim = dim3(kThreads);
-    config.stream = stream;
-    config.attrs = &cluster;
-    config.numAttrs = 1;
-    check(cudaLaunchKernelEx(&config, few_rows_kernel<X, W, Out>, a), "linear");
+    const Clusters clusters(splits, columns, rows, stream);
+    check(cudaLaunchKernelEx(&clusters.config, few_rows_kernel<X, W, Out>, a), "linear");
 }
 
 template <typename Out>
-void start_for(const FewRows& a, DType x, DType w, int multiprocessors, cudaStream_t stream) {
+void start_for(const FewRows& a, DType x, DType w, cudaStream_t stream) {
     if (w == DType::f32)
-        start<float, float, Out>(a, multiprocessors, stream);
+        start<float, float, Out>(a, stream);
     else if (x == DType::f32)
-        start<float, bf16, Out>(a, multiprocessors, stream);
+        start<float, bf16, Out>(a, stream);
     else
-        start<bf16, bf16, Out>(a, multiprocessors, stream);
+        start<bf16, bf16, Out>(a, stream);
 }
 
 bool in_steps(const Tensor& x, size_t bytes) {
@@ -320,12 +351,11 @@ void multiply_few_rows(const ExecContext& context, const Tensor& x, const CudaLi
     a.activation = activation;
     const size_t four = 4 * size_of(out.dtype());
     a.fours = a.columns % 4 == 0 && in_steps(out, four) && (!residual || in_steps(residual, four));
-    const int multiprocessors = device_of(context).multiprocessors();
     launch(context, "linear", [&](cudaStream_t stream) {
         if (out.dtype() == DType::f32)
-            start_for<float>(a, x.dtype(), weights.weight.dtype(), multiprocessors, stream);
+            start_for<float>(a, x.dtype(), weights.weight.dtype(), stream);
         else
-            start_for<bf16>(a, x.dtype(), weights.weight.dtype(), multiprocessors, stream);
+            start_for<bf16>(a, x.dtype(), weights.weight.dtype(), stream);
     });
 }
 
