@@ -80,16 +80,12 @@ DetrDecoder::DetrDecoder(const nn::LoadContext& context, const Scope& scope, con
     vision_values_ = nn::StackedKeys(context, vision, "v_proj", c);
 }
 
-// Zero for the presence token, which comes first and has no box.
-Tensor DetrDecoder::query_positions(Ops& ops, const Tensor& boxes) const {
-    const int64_t batch = boxes.dim(0);
+// positions [B, Q, C]
+void DetrDecoder::place_queries(Ops& ops, const Tensor& boxes, const Tensor& positions) const {
     const int64_t c = config_.hidden_size;
     constexpr float kTwoPi = 2.0F * std::numbers::pi_v<float>;
-    const Tensor sines =
-        ops.sine_embed(boxes, static_cast<int>(c / 2), 10000.0F, kTwoPi).reshape({batch, queries_, 2 * c});
-    Tensor out = ops.full({batch, queries_ + 1, c}, 0.0F);
-    ops.copy_(out.slice(1, 1, queries_), position_head_.forward(ops, sines));
-    return out;
+    const Tensor sines = ops.sine_embed(boxes, static_cast<int>(c / 2), 10000.0F, kTwoPi);
+    position_head_.forward_to(ops, positions, sines.reshape({boxes.dim(0), queries_, 2 * c}));
 }
 
 // Post-norm; x [B, 1 + Q, C].
@@ -116,11 +112,12 @@ DetrDecoder::Output DetrDecoder::forward(Ops& ops, const Tensor& memory, const T
     const std::vector<Tensor> text_values = text_values_.forward(ops, tokens);
     Tensor x = ops.contiguous(initial_tokens_.expand(0, batch));
     Tensor boxes = ops.unary(ops.contiguous(initial_boxes_.expand(0, batch)), Unary::sigmoid);
+    const Tensor places = ops.full(x.shape(), 0.0F);  // the presence token comes first and has no place: 0
     Tensor normed;
     for (size_t i = 0; i < layers_.size(); ++i) {
-        x = layer_forward(ops, layers_[i], x, query_positions(ops, boxes),
-                          {text_keys[i], text_values[i], vision_keys[i], vision_values[i]}, prompt.mask,
-                          ops.box_bias(boxes, bias_x_, bias_y_, height, width));
+        place_queries(ops, boxes, places.slice(1, 1, queries_));
+        x = layer_forward(ops, layers_[i], x, places, {text_keys[i], text_values[i], vision_keys[i], vision_values[i]},
+                          prompt.mask, ops.box_bias(boxes, bias_x_, bias_y_, height, width));
         ops.trace("decoder.layer." + std::to_string(i), x);
         normed = output_norm_.forward(ops, x.slice(1, 1, queries_));
         const Tensor moved = box_head_.forward(ops, normed, ops.unary(boxes, Unary::inverse_sigmoid));

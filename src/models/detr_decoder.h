@@ -35,7 +35,7 @@ private:
     };
     Tensor layer_forward(Ops& ops, const Layer& layer, const Tensor& x, const Tensor& query_position,
                          const KeysValues& seen, const Tensor& text_mask, const AttentionOptions& bias) const;
-    Tensor query_positions(Ops& ops, const Tensor& boxes) const;
+    void place_queries(Ops& ops, const Tensor& boxes, const Tensor& positions) const;
 
     StackConfig config_;
     int64_t queries_ = 0;

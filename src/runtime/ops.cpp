@@ -104,19 +104,28 @@ Tensor Ops::matrix(const Tensor& x) {
 }
 
 Tensor Ops::linear(const Tensor& x, const PackedLinear& weights, Activation activation, const Tensor& residual) {
+    Tensor out = empty(with_last(x.shape(), weights.out_features), result_type(weights.out_type, residual));
+    linear_to(out, x, weights, activation, residual);
+    return out;
+}
+
+void Ops::linear_to(const Tensor& out, const Tensor& x, const PackedLinear& weights, Activation activation,
+                    const Tensor& residual) {
     require(x.dim(-1) == weights.in_features, "linear",
             str("the input ", to_string(x.shape()), " must end in ", weights.in_features));
-    Tensor out = empty(with_last(x.shape(), weights.out_features), result_type(weights.out_type, residual));
+    require(out.shape() == with_last(x.shape(), weights.out_features) &&
+                out.dtype() == result_type(weights.out_type, residual),
+            "linear", "input and result differ: " + shapes(x, out));
     if (residual)
         require(residual.shape() == out.shape(), "linear", "residual and result differ: " + shapes(residual, out));
-    if (out.numel() == 0) return out;
+    if (out.numel() == 0) return;
+    if (!out.has_uniform_rows()) return copy_(out, linear(x, weights, activation, residual));
     const Tensor rows = matrix(x);
     const double flops =
         2.0 * static_cast<double>(rows.dim(0)) * static_cast<double>(weights.in_features * weights.out_features);
     run("linear", device_.kernels().linear,
         LinearArgs{rows, &weights, activation, residual ? matrix(cast(residual, out.dtype())) : Tensor(), matrix(out)},
         out, flops);
-    return out;
 }
 
 Tensor Ops::matmul(const Tensor& a, const Tensor& b, bool transpose_b, float alpha) {

@@ -54,6 +54,9 @@ public:
 
     Tensor linear(const Tensor& x, const PackedLinear& weights, Activation activation = Activation::none,
                   const Tensor& residual = {});
+    // The same into memory that is there, as a part of a larger tensor; of the type that linear() gives.
+    void linear_to(const Tensor& out, const Tensor& x, const PackedLinear& weights,
+                   Activation activation = Activation::none, const Tensor& residual = {});
     Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_b = false, float alpha = 1.0F);
     Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options);
     void rope_2d_(const Tensor& x, const Tensor& table, int heads, int window = 0);
