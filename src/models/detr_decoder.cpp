@@ -91,12 +91,12 @@ void DetrDecoder::place_queries(Ops& ops, const Tensor& boxes, const Tensor& pos
 // Post-norm; x [B, 1 + Q, C].
 Tensor DetrDecoder::layer_forward(Ops& ops, const Layer& layer, const Tensor& input, const Tensor& query_position,
                                   const KeysValues& seen, const Tensor& text_mask, const AttentionOptions& bias) const {
-    const Tensor placed = ops.add(input, query_position);
+    const Tensor placed = ops.stored_sum(input, query_position);
     Tensor x = layer.self_norm.forward(ops, layer.self_attention.forward(ops, placed, input, input));
-    Tensor q = layer.text_attention.project_query(ops, ops.add(x, query_position));
+    Tensor q = layer.text_attention.project_query(ops, ops.stored_sum(x, query_position));
     x = layer.text_norm.forward(
         ops, layer.text_attention.attend(ops, q, seen.text_keys, seen.text_values, x, {.key_mask = text_mask}));
-    q = layer.vision_attention.project_query(ops, ops.add(x, query_position));
+    q = layer.vision_attention.project_query(ops, ops.stored_sum(x, query_position));
     x = layer.vision_norm.forward(ops,
                                   layer.vision_attention.attend(ops, q, seen.vision_keys, seen.vision_values, x, bias));
     return layer.mlp_norm.forward(ops, layer.mlp.forward(ops, x, x));
@@ -105,7 +105,7 @@ Tensor DetrDecoder::layer_forward(Ops& ops, const Layer& layer, const Tensor& in
 DetrDecoder::Output DetrDecoder::forward(Ops& ops, const Tensor& memory, const Tensor& positions,
                                          const PromptTokens& prompt, int64_t height, int64_t width) const {
     const int64_t batch = memory.dim(0);
-    const std::vector<Tensor> vision_keys = vision_keys_.forward(ops, ops.add(memory, positions));
+    const std::vector<Tensor> vision_keys = vision_keys_.forward(ops, ops.stored_sum(memory, positions));
     const std::vector<Tensor> vision_values = vision_values_.forward(ops, memory);
     const Tensor tokens = ops.stored(prompt.tokens);
     const std::vector<Tensor> text_keys = text_keys_.forward(ops, tokens);

@@ -375,8 +375,16 @@ Tensor Ops::clamp(const Tensor& x, float low, float high) {
 }
 
 Tensor Ops::binary(const Tensor& a, const Tensor& b, Binary function) {
+    return binary(a, b, function, wider(a.dtype(), b.dtype()));
+}
+
+Tensor Ops::stored_sum(const Tensor& a, const Tensor& b) {
+    return binary(a, b, Binary::add, device_.storage_type(context_.precision));
+}
+
+Tensor Ops::binary(const Tensor& a, const Tensor& b, Binary function, DType type) {
     const Shape shape = broadcast(a.shape(), b.shape());
-    Tensor out = empty(shape, wider(a.dtype(), b.dtype()));
+    Tensor out = empty(shape, type);
     if (out.numel() == 0) return out;
     run("binary", device_.kernels().binary, BinaryArgs{broadcast_to(a, shape), broadcast_to(b, shape), function, out},
         out, static_cast<double>(out.numel()));

@@ -90,6 +90,7 @@ public:
     Tensor cast(const Tensor& x, DType type);
     // In the type that the device keeps between the layers of a large part: for what several of them read.
     Tensor stored(const Tensor& x) { return cast(x, device_.storage_type(context_.precision)); }
+    Tensor stored_sum(const Tensor& a, const Tensor& b);  // stored(add(a, b)) in one step
     void copy_(const Tensor& destination, const Tensor& source);  // shapes equal, either side strided
     Tensor permute(const Tensor& x, const std::vector<int>& order);
     Tensor concat(const std::vector<Tensor>& parts, int dim);
@@ -111,6 +112,7 @@ public:
 
 private:
     Tensor matrix(const Tensor& x);  // [rows, C] view, copied only when rows have no common stride
+    Tensor binary(const Tensor& a, const Tensor& b, Binary function, DType type);
     template <typename Args>
     void run(const char* name, void (*kernel)(const ExecContext&, const Args&), const Args& args, const Tensor& out,
              double flops);
