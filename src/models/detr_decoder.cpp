@@ -22,11 +22,6 @@ nn::Linear position_layer(const nn::LoadContext& context, const Scope& scope, in
     return nn::Linear(context, weight, scope.tensor("bias", {channels}));
 }
 
-nn::Linear edges_layer(const nn::LoadContext& context) {
-    static constexpr float kWeights[16] = {1, 0, -0.5F, 0, 1, 0, 0.5F, 0, 0, 1, 0, -0.5F, 0, 1, 0, 0.5F};
-    return nn::Linear(context, Tensor::wrap_host(kWeights, {4, 4}, DType::f32), Tensor());
-}
-
 constexpr auto kStream = nn::LayerNorm::Result::stream;
 
 BoxBiasWeights bias_weights(const nn::LoadContext& context, const Scope& scope, int64_t channels, int heads) {
@@ -44,7 +39,6 @@ BoxBiasWeights bias_weights(const nn::LoadContext& context, const Scope& scope, 
 DetrDecoder::DetrDecoder(const nn::LoadContext& context, const Scope& scope, const StackConfig& config, int64_t queries)
     : config_(config),
       queries_(queries),
-      to_edges_(edges_layer(context)),
       output_norm_(context, scope / "output_layer_norm", config.hidden_size, nn::kNormEps),
       presence_norm_(context, scope / "presence_layer_norm", config.hidden_size, nn::kNormEps) {
     const int64_t c = config.hidden_size;
@@ -86,36 +80,23 @@ DetrDecoder::DetrDecoder(const nn::LoadContext& context, const Scope& scope, con
     vision_values_ = nn::StackedKeys(context, vision, "v_proj", c);
 }
 
-// Zero for the presence token, which comes first and has no box.
-Tensor DetrDecoder::query_positions(Ops& ops, const Tensor& boxes) const {
-    const int64_t batch = boxes.dim(0);
+// positions [B, Q, C]
+void DetrDecoder::place_queries(Ops& ops, const Tensor& boxes, const Tensor& positions) const {
     const int64_t c = config_.hidden_size;
     constexpr float kTwoPi = 2.0F * std::numbers::pi_v<float>;
-    const Tensor sines =
-        ops.sine_embed(boxes, static_cast<int>(c / 2), 10000.0F, kTwoPi).reshape({batch, queries_, 2 * c});
-    Tensor out = ops.full({batch, queries_ + 1, c}, 0.0F);
-    ops.copy_(out.slice(1, 1, queries_), position_head_.forward(ops, sines));
-    return out;
-}
-
-// The bias of a pixel is a function of its row plus a function of its column; see arXiv 2308.01904.
-AttentionOptions DetrDecoder::box_bias(Ops& ops, const Tensor& boxes, int64_t height, int64_t width) const {
-    const Tensor edges = to_edges_.forward(ops, boxes);
-    AttentionOptions options;
-    options.bias_cols = ops.box_bias(edges.slice(-1, 0, 2), bias_x_, width);
-    options.bias_rows = ops.box_bias(edges.slice(-1, 2, 2), bias_y_, height);
-    return options;
+    const Tensor sines = ops.sine_embed(boxes, static_cast<int>(c / 2), 10000.0F, kTwoPi);
+    position_head_.forward_to(ops, positions, sines.reshape({boxes.dim(0), queries_, 2 * c}));
 }
 
 // Post-norm; x [B, 1 + Q, C].
 Tensor DetrDecoder::layer_forward(Ops& ops, const Layer& layer, const Tensor& input, const Tensor& query_position,
                                   const KeysValues& seen, const Tensor& text_mask, const AttentionOptions& bias) const {
-    const Tensor placed = ops.add(input, query_position);
+    const Tensor placed = ops.stored_sum(input, query_position);
     Tensor x = layer.self_norm.forward(ops, layer.self_attention.forward(ops, placed, input, input));
-    Tensor q = layer.text_attention.project_query(ops, ops.add(x, query_position));
+    Tensor q = layer.text_attention.project_query(ops, ops.stored_sum(x, query_position));
     x = layer.text_norm.forward(
         ops, layer.text_attention.attend(ops, q, seen.text_keys, seen.text_values, x, {.key_mask = text_mask}));
-    q = layer.vision_attention.project_query(ops, ops.add(x, query_position));
+    q = layer.vision_attention.project_query(ops, ops.stored_sum(x, query_position));
     x = layer.vision_norm.forward(ops,
                                   layer.vision_attention.attend(ops, q, seen.vision_keys, seen.vision_values, x, bias));
     return layer.mlp_norm.forward(ops, layer.mlp.forward(ops, x, x));
@@ -124,18 +105,19 @@ Tensor DetrDecoder::layer_forward(Ops& ops, const Layer& layer, const Tensor& in
 DetrDecoder::Output DetrDecoder::forward(Ops& ops, const Tensor& memory, const Tensor& positions,
                                          const PromptTokens& prompt, int64_t height, int64_t width) const {
     const int64_t batch = memory.dim(0);
-    const std::vector<Tensor> vision_keys = vision_keys_.forward(ops, ops.add(memory, positions));
+    const std::vector<Tensor> vision_keys = vision_keys_.forward(ops, ops.stored_sum(memory, positions));
     const std::vector<Tensor> vision_values = vision_values_.forward(ops, memory);
     const Tensor tokens = ops.stored(prompt.tokens);
     const std::vector<Tensor> text_keys = text_keys_.forward(ops, tokens);
     const std::vector<Tensor> text_values = text_values_.forward(ops, tokens);
     Tensor x = ops.contiguous(initial_tokens_.expand(0, batch));
     Tensor boxes = ops.unary(ops.contiguous(initial_boxes_.expand(0, batch)), Unary::sigmoid);
+    const Tensor places = ops.full(x.shape(), 0.0F);  // the presence token comes first and has no place: 0
     Tensor normed;
     for (size_t i = 0; i < layers_.size(); ++i) {
-        x = layer_forward(ops, layers_[i], x, query_positions(ops, boxes),
-                          {text_keys[i], text_values[i], vision_keys[i], vision_values[i]}, prompt.mask,
-                          box_bias(ops, boxes, height, width));
+        place_queries(ops, boxes, places.slice(1, 1, queries_));
+        x = layer_forward(ops, layers_[i], x, places, {text_keys[i], text_values[i], vision_keys[i], vision_values[i]},
+                          prompt.mask, ops.box_bias(boxes, bias_x_, bias_y_, height, width));
         ops.trace("decoder.layer." + std::to_string(i), x);
         normed = output_norm_.forward(ops, x.slice(1, 1, queries_));
         const Tensor moved = box_head_.forward(ops, normed, ops.unary(boxes, Unary::inverse_sigmoid));

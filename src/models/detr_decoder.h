@@ -35,19 +35,17 @@ private:
     };
     Tensor layer_forward(Ops& ops, const Layer& layer, const Tensor& x, const Tensor& query_position,
                          const KeysValues& seen, const Tensor& text_mask, const AttentionOptions& bias) const;
-    AttentionOptions box_bias(Ops& ops, const Tensor& boxes, int64_t height, int64_t width) const;
-    Tensor query_positions(Ops& ops, const Tensor& boxes) const;
+    void place_queries(Ops& ops, const Tensor& boxes, const Tensor& positions) const;
 
     StackConfig config_;
     int64_t queries_ = 0;
     Tensor initial_tokens_;  // [1, 1 + Q, C]: presence token, query embeddings
     Tensor initial_boxes_;   // [1, Q, 4], logits
-    nn::Linear to_edges_;    // cxcywh -> x0, x1, y0, y1
     std::vector<Layer> layers_;
     nn::StackedKeys text_keys_, text_values_, vision_keys_, vision_values_;  // of all layers
     nn::LayerNorm output_norm_, presence_norm_;
     nn::MlpHead box_head_, presence_head_, position_head_;
-    BoxBiasWeights bias_x_, bias_y_;
+    BoxBiasWeights bias_x_, bias_y_;  // a pixel's bias: a function of its column plus a function of its row
 };
 
 }  // namespace sam3

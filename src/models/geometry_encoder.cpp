@@ -128,7 +128,7 @@ Tensor GeometryEncoder::forward(Ops& ops, const Tensor& features, const Tensor& 
 
     const Tensor values = features.reshape({images, features.dim(1) * features.dim(2), channels_});
     return ops.stage("geometry_layers", {x, values}, [&](const std::vector<Tensor>& in) {
-        const Tensor keys = ops.stored(ops.add(in[1], positions));
+        const Tensor keys = ops.stored_sum(in[1], positions);
         Tensor y = in[0];
         for (const Layer& layer : layers_) {
             const Tensor h = layer.norm1.forward(ops, y);

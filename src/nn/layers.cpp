@@ -104,10 +104,18 @@ MlpHead::MlpHead(const LoadContext& context, const Scope& scope, const std::vect
         layers_.emplace_back(context, scope / names[i], i == 0 ? in : hidden, i + 1 == names.size() ? out : hidden);
 }
 
-Tensor MlpHead::forward(Ops& ops, const Tensor& x, const Tensor& residual) const {
+Tensor MlpHead::before_last(Ops& ops, const Tensor& x) const {
     Tensor h = x;
     for (size_t i = 0; i + 1 < layers_.size(); ++i) h = layers_[i].forward(ops, h, Activation::relu);
-    return layers_.back().forward(ops, h, Activation::none, residual);
+    return h;
+}
+
+Tensor MlpHead::forward(Ops& ops, const Tensor& x, const Tensor& residual) const {
+    return layers_.back().forward(ops, before_last(ops, x), Activation::none, residual);
+}
+
+void MlpHead::forward_to(Ops& ops, const Tensor& out, const Tensor& x) const {
+    layers_.back().forward_to(ops, out, before_last(ops, x));
 }
 
 namespace {

@@ -24,6 +24,7 @@ public:
                    const Tensor& residual = {}) const {
         return ops.linear(x, *packed_, activation, residual);
     }
+    void forward_to(Ops& ops, const Tensor& out, const Tensor& x) const { ops.linear_to(out, x, *packed_); }
     int64_t out_features() const { return packed_->out_features; }
 
 private:
@@ -115,8 +116,11 @@ public:
             int64_t hidden, int64_t out);
     explicit MlpHead(std::vector<Linear> layers) : layers_(std::move(layers)) {}
     Tensor forward(Ops& ops, const Tensor& x, const Tensor& residual = {}) const;
+    void forward_to(Ops& ops, const Tensor& out, const Tensor& x) const;
 
 private:
+    Tensor before_last(Ops& ops, const Tensor& x) const;
+
     std::vector<Linear> layers_;
 };
 

@@ -189,16 +189,17 @@ struct ResampleArgs {  // out[a, i, b] = sum over j of weights[i, j] * x[a, firs
     int precision;     // fractional bits of a weight, at least 1
     Tensor out;        // u8 [A, I, B]
 };
-struct BoxBiasWeights {                 // a linear layer, ReLU, another one
+struct BoxBiasWeights {                 // a linear layer, ReLU, another one; dense
     Tensor hidden_weight, hidden_bias;  // [C, 2], [C]
     Tensor weight, bias;                // [heads, C], [heads]
 };
-// How much boxes draw a line of K pixels, as a function of the distances to two of their edges (arXiv 2308.01904):
-// out(q, k) = weights(f(k / K - edges[q, 0]), f(k / K - edges[q, 1])), f(d) = sign(d) log2(|8 d| + 1) / log2(8)
+// How much boxes draw a grid's columns and rows, as a function of the distances to two of their edges (arXiv
+// 2308.01904); for the columns, K of them, with a box from x0 to x1:
+// out(q, k) = weights(f(k / K - x0), f(k / K - x1)), f(d) = sign(d) log2(|8 d| + 1) / log2(8)
 struct BoxBiasArgs {
-    Tensor edges;  // [N, Q, 2]
-    BoxBiasWeights weights;
-    Tensor out;  // [N, heads, 1 + Q, K]; the first row belongs to a token without a box: 0
+    Tensor boxes;                     // [N, Q, 4]: cx, cy, w, h
+    BoxBiasWeights to_cols, to_rows;  // of the same sizes
+    Tensor cols, rows;  // out: [N, heads, 1 + Q, W or H]; the first row belongs to a token without a box: 0
 };
 
 #define SAM3_FOR_EACH_KERNEL(X)                 \

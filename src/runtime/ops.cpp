@@ -104,19 +104,28 @@ Tensor Ops::matrix(const Tensor& x) {
 }
 
 Tensor Ops::linear(const Tensor& x, const PackedLinear& weights, Activation activation, const Tensor& residual) {
+    Tensor out = empty(with_last(x.shape(), weights.out_features), result_type(weights.out_type, residual));
+    linear_to(out, x, weights, activation, residual);
+    return out;
+}
+
+void Ops::linear_to(const Tensor& out, const Tensor& x, const PackedLinear& weights, Activation activation,
+                    const Tensor& residual) {
     require(x.dim(-1) == weights.in_features, "linear",
             str("the input ", to_string(x.shape()), " must end in ", weights.in_features));
-    Tensor out = empty(with_last(x.shape(), weights.out_features), result_type(weights.out_type, residual));
+    require(out.shape() == with_last(x.shape(), weights.out_features) &&
+                out.dtype() == result_type(weights.out_type, residual),
+            "linear", "input and result differ: " + shapes(x, out));
     if (residual)
         require(residual.shape() == out.shape(), "linear", "residual and result differ: " + shapes(residual, out));
-    if (out.numel() == 0) return out;
+    if (out.numel() == 0) return;
+    if (!out.has_uniform_rows()) return copy_(out, linear(x, weights, activation, residual));
     const Tensor rows = matrix(x);
     const double flops =
         2.0 * static_cast<double>(rows.dim(0)) * static_cast<double>(weights.in_features * weights.out_features);
     run("linear", device_.kernels().linear,
         LinearArgs{rows, &weights, activation, residual ? matrix(cast(residual, out.dtype())) : Tensor(), matrix(out)},
         out, flops);
-    return out;
 }
 
 Tensor Ops::matmul(const Tensor& a, const Tensor& b, bool transpose_b, float alpha) {
@@ -366,8 +375,16 @@ Tensor Ops::clamp(const Tensor& x, float low, float high) {
 }
 
 Tensor Ops::binary(const Tensor& a, const Tensor& b, Binary function) {
+    return binary(a, b, function, wider(a.dtype(), b.dtype()));
+}
+
+Tensor Ops::stored_sum(const Tensor& a, const Tensor& b) {
+    return binary(a, b, Binary::add, device_.storage_type(context_.precision));
+}
+
+Tensor Ops::binary(const Tensor& a, const Tensor& b, Binary function, DType type) {
     const Shape shape = broadcast(a.shape(), b.shape());
-    Tensor out = empty(shape, wider(a.dtype(), b.dtype()));
+    Tensor out = empty(shape, type);
     if (out.numel() == 0) return out;
     run("binary", device_.kernels().binary, BinaryArgs{broadcast_to(a, shape), broadcast_to(b, shape), function, out},
         out, static_cast<double>(out.numel()));
@@ -503,19 +520,24 @@ Tensor Ops::resample(const Tensor& x, const Tensor& first, const Tensor& weights
     return out;
 }
 
-Tensor Ops::box_bias(const Tensor& edges, const BoxBiasWeights& weights, int64_t pixels) {
-    const int64_t channels = weights.hidden_weight.dim(0);
-    const int64_t heads = weights.weight.dim(0);
-    require(edges.rank() == 3 && edges.dim(2) == 2 && edges.dtype() == DType::f32, "box_bias",
-            "edges must be f32 [N, Q, 2], got " + to_string(edges.shape()));
-    require(weights.hidden_weight.shape() == Shape({channels, 2}) && weights.hidden_bias.shape() == Shape({channels}) &&
-                weights.weight.shape() == Shape({heads, channels}) && weights.bias.shape() == Shape({heads}),
-            "box_bias", "the layers do not fit: " + shapes(weights.hidden_weight, weights.weight));
-    Tensor out = empty({edges.dim(0), heads, 1 + edges.dim(1), pixels});
-    if (out.numel() == 0) return out;
-    run("box_bias", device_.kernels().box_bias, BoxBiasArgs{edges, weights, out}, out,
-        2.0 * static_cast<double>(edges.dim(0) * edges.dim(1) * pixels * channels * (2 + heads)));
-    return out;
+AttentionOptions Ops::box_bias(const Tensor& boxes, const BoxBiasWeights& to_cols, const BoxBiasWeights& to_rows,
+                               int64_t height, int64_t width) {
+    const int64_t channels = to_cols.hidden_weight.dim(0);
+    const int64_t heads = to_cols.weight.dim(0);
+    require(boxes.rank() == 3 && boxes.dim(2) == 4 && boxes.dtype() == DType::f32, "box_bias",
+            "boxes must be f32 [N, Q, 4], got " + to_string(boxes.shape()));
+    for (const BoxBiasWeights* w : {&to_cols, &to_rows})
+        require(w->hidden_weight.shape() == Shape({channels, 2}) && w->hidden_bias.shape() == Shape({channels}) &&
+                    w->weight.shape() == Shape({heads, channels}) && w->bias.shape() == Shape({heads}),
+                "box_bias", "the layers do not fit: " + shapes(w->hidden_weight, w->weight));
+    AttentionOptions bias;
+    bias.bias_cols = empty({boxes.dim(0), heads, 1 + boxes.dim(1), width});
+    bias.bias_rows = empty({boxes.dim(0), heads, 1 + boxes.dim(1), height});
+    if (bias.bias_cols.numel() + bias.bias_rows.numel() == 0) return bias;
+    run("box_bias", device_.kernels().box_bias, BoxBiasArgs{boxes, to_cols, to_rows, bias.bias_cols, bias.bias_rows},
+        bias.bias_cols,
+        2.0 * static_cast<double>(boxes.dim(0) * boxes.dim(1) * (height + width) * channels * (2 + heads)));
+    return bias;
 }
 
 std::vector<Tensor> Ops::stage(const std::string& name, const std::vector<Tensor>& inputs,

@@ -54,6 +54,9 @@ public:
 
     Tensor linear(const Tensor& x, const PackedLinear& weights, Activation activation = Activation::none,
                   const Tensor& residual = {});
+    // The same into memory that is there, as a part of a larger tensor; of the type that linear() gives.
+    void linear_to(const Tensor& out, const Tensor& x, const PackedLinear& weights,
+                   Activation activation = Activation::none, const Tensor& residual = {});
     Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_b = false, float alpha = 1.0F);
     Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options);
     void rope_2d_(const Tensor& x, const Tensor& table, int heads, int window = 0);
@@ -87,6 +90,7 @@ public:
     Tensor cast(const Tensor& x, DType type);
     // In the type that the device keeps between the layers of a large part: for what several of them read.
     Tensor stored(const Tensor& x) { return cast(x, device_.storage_type(context_.precision)); }
+    Tensor stored_sum(const Tensor& a, const Tensor& b);  // stored(add(a, b)) in one step
     void copy_(const Tensor& destination, const Tensor& source);  // shapes equal, either side strided
     Tensor permute(const Tensor& x, const std::vector<int>& order);
     Tensor concat(const std::vector<Tensor>& parts, int dim);
@@ -98,7 +102,9 @@ public:
 
     // u8 [A, L, B] -> u8 [A, I, B]: an image's rows or columns, by weights in fixed point
     Tensor resample(const Tensor& x, const Tensor& first, const Tensor& weights, int precision);
-    Tensor box_bias(const Tensor& edges, const BoxBiasWeights& weights, int64_t pixels);  // -> [N, heads, 1 + Q, K]
+    // What attention from boxes [N, Q, 4] and a token before them to a grid of pixels adds: bias_rows and bias_cols.
+    AttentionOptions box_bias(const Tensor& boxes, const BoxBiasWeights& to_cols, const BoxBiasWeights& to_rows,
+                              int64_t height, int64_t width);
 
     // Runs a stage: a unit that a device may capture and replay. The body sees only its inputs and constants.
     std::vector<Tensor> stage(const std::string& name, const std::vector<Tensor>& inputs,
@@ -118,6 +124,7 @@ public:
 
 private:
     Tensor matrix(const Tensor& x);  // [rows, C] view, copied only when rows have no common stride
+    Tensor binary(const Tensor& a, const Tensor& b, Binary function, DType type);
     template <typename Args>
     void run(const char* name, void (*kernel)(const ExecContext&, const Args&), const Args& args, const Tensor& out,
              double flops);

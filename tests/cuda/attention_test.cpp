@@ -43,7 +43,10 @@ TEST_F(GpuAttention, EqualsTheCpusOnManyCounts) {
     const Sizes sizes[] = {{1, 1, 1, 1, 8, 8},        {1, 201, 5184, 8, 32, 32}, {1, 5184, 9, 8, 16, 16},
                            {1, 64, 64, 4, 64, 64},    {3, 5, 40, 8, 32, 32},     {1, 300, 300, 2, 64, 64},
                            {2, 4096, 7, 1, 128, 128}, {1, 7, 4096, 1, 256, 256}, {9, 32, 32, 8, 128, 128},
-                           {1, 65, 129, 2, 32, 64},   {2, 13, 17, 3, 5, 9},      {1, 1024, 1024, 4, 64, 64}};
+                           {1, 65, 129, 2, 32, 64},   {2, 13, 17, 3, 5, 9},      {1, 1024, 1024, 4, 64, 64},
+                           {1, 2000, 33, 8, 32, 32},  {2, 32, 32, 16, 64, 64},   {1, 17, 48, 3, 64, 64},
+                           {2, 1100, 16, 2, 16, 16},  {1, 201, 201, 8, 32, 32},  {2, 2, 5184, 8, 32, 32},
+                           {3, 40, 1300, 2, 32, 32},  {1, 500, 73, 1, 32, 32},   {1, 16, 12000, 2, 32, 32}};
     for (const Sizes& s : sizes)
         for (DType type : kFloatTypes)
             compare(inputs_of(s, type), tolerance_of(type), [&](const Side& side) {
@@ -92,26 +95,28 @@ TEST_F(GpuAttention, EqualsTheCpusWithMasks) {
                     options.causal = true;
                     return side.ops.attention(side[0], side[1], side[2], options);
                 });
-            for (bool causal : {false, true}) {
-                std::vector<Input> inputs = inputs_of({3, 50, 150, 2, size, size}, type);
-                inputs.push_back({{3, 150}, DType::u8, Layout::dense, 0, 1});
-                compare(inputs, tolerance_of(type), [&](const Side& side) {
-                    AttentionOptions options = with_heads(2);
-                    options.key_mask = side[3];
-                    options.causal = causal;
-                    return side.ops.attention(side[0], side[1], side[2], options);
-                });
-            }
+            for (bool causal : {false, true})
+                for (int64_t keys : {7, 33, 64, 150}) {
+                    std::vector<Input> inputs = inputs_of({3, 70, keys, 2, size, size}, type, Layout::part);
+                    inputs.push_back({{3, keys}, DType::u8, Layout::gaps, 0, 1});
+                    compare(inputs, tolerance_of(type), [&](const Side& side) {
+                        AttentionOptions options = with_heads(2);
+                        options.key_mask = side[3];
+                        options.causal = causal;
+                        return side.ops.attention(side[0], side[1], side[2], options);
+                    });
+                }
         }
 }
 
 TEST_F(GpuAttention, GivesZerosWhereNoKeyIsLeft) {
     for (DType type : kFloatTypes)
-        compare(inputs_of({2, 9, 70, 2, 32, 32}, type), test::kExact, [](const Side& side) {
-            AttentionOptions options = with_heads(2);
-            options.key_mask = side.ops.full({2, 70}, 0.0F, DType::u8);
-            return side.ops.attention(side[0], side[1], side[2], options);
-        });
+        for (int64_t keys : {30, 70})
+            compare(inputs_of({2, 9, keys, 2, 32, 32}, type), test::kExact, [&](const Side& side) {
+                AttentionOptions options = with_heads(2);
+                options.key_mask = side.ops.full({2, keys}, 0.0F, DType::u8);
+                return side.ops.attention(side[0], side[1], side[2], options);
+            });
 }
 
 TEST_F(GpuAttention, EqualsTheCpusWithABias) {

@@ -4,6 +4,7 @@ namespace sam3 {
 namespace {
 
 using test::compare;
+using test::Input;
 using test::kF32Tolerance;
 using test::kFloatTypes;
 using test::Layout;
@@ -27,12 +28,20 @@ TEST_F(GpuNorms, LayerNormEqualsTheCpus) {
                             });
 }
 
+TEST_F(GpuNorms, LayerNormOfManyRowsEqualsTheCpus) {  // others take a block a row
+    for (int64_t channels : {96, 256, 1000, 1024, 1280})
+        for (DType from : kFloatTypes)
+            compare({{{700, channels}, from, Layout::part, -1, 3}, {{channels}}, {{channels}}}, kF32Tolerance,
+                    [&](const Side& side) { return side.ops.layer_norm(side[0], side[1], side[2], 1e-6F); });
+}
+
 TEST_F(GpuNorms, LayerNormActivates) {
     for (Activation activation : kActivations)
-        for (int64_t channels : {4, 16, 64, 65, 256})
-            compare({{{45, channels}}, {{channels}}, {{channels}}}, kF32Tolerance, [&](const Side& side) {
-                return side.ops.layer_norm(side[0], side[1], side[2], 1e-5F, activation);
-            });
+        for (int64_t rows : {45, 600})
+            for (int64_t channels : {4, 16, 64, 65, 256, 1024})
+                compare({{{rows, channels}}, {{channels}}, {{channels}}}, kF32Tolerance, [&](const Side& side) {
+                    return side.ops.layer_norm(side[0], side[1], side[2], 1e-5F, activation);
+                });
 }
 
 TEST_F(GpuNorms, LayerNormKeepsItsDigitsWhenTheMeanIsLarge) {
@@ -135,13 +144,23 @@ TEST_F(GpuNorms, SineEmbeddingsEqualTheCpus) {
 
 TEST_F(GpuNorms, BiasesOfBoxesEqualTheCpus) {
     struct Case {
-        int64_t images, queries, channels, heads, pixels;
+        int64_t images, queries, channels, heads, height, width;
     };
-    for (const Case& c : {Case{1, 200, 256, 8, 72}, Case{2, 5, 32, 4, 24}, Case{1, 3, 20, 11, 130}})
-        compare({{{c.images, c.queries, 4}}, {{c.channels, 2}}, {{c.channels}}, {{c.heads, c.channels}}, {{c.heads}}},
-                kF32Tolerance, [&](const Side& side) {
-                    return side.ops.box_bias(side[0].slice(-1, 2, 2), {side[1], side[2], side[3], side[4]}, c.pixels);
-                });
+    for (const Case& c : {Case{1, 200, 256, 8, 72, 72}, Case{2, 5, 32, 4, 24, 16}, Case{1, 3, 20, 11, 130, 7},
+                          Case{1, 9, 300, 8, 31, 64}})
+        for (bool rows : {false, true}) {
+            std::vector<Input> inputs = {{{c.images, c.queries, 4}, DType::f32, Layout::gaps}};
+            for (int axis = 0; axis < 2; ++axis)
+                for (const Shape& shape :
+                     {Shape{c.channels, 2}, Shape{c.channels}, Shape{c.heads, c.channels}, Shape{c.heads}})
+                    inputs.push_back(Input{shape});
+            compare(inputs, kF32Tolerance, [&](const Side& side) {
+                const AttentionOptions bias =
+                    side.ops.box_bias(side[0], {side[1], side[2], side[3], side[4]},
+                                      {side[5], side[6], side[7], side[8]}, c.height, c.width);
+                return rows ? bias.bias_rows : bias.bias_cols;
+            });
+        }
 }
 
 }  // namespace

@@ -42,9 +42,10 @@ TEST_F(GpuProducts, LinearEqualsTheCpusOnManySizes) {
     struct Sizes {
         int64_t rows, in, out;
     };
-    const Sizes sizes[] = {{1, 2, 1},    {5, 2, 256},     {3, 1, 7},       {201, 256, 256},
-                           {33, 13, 29}, {7, 130, 65},    {300, 1024, 72}, {64, 1024, 4736},
-                           {1, 256, 1},  {1, 1024, 1024}, {577, 96, 12},   {5184, 64, 192}};
+    const Sizes sizes[] = {{1, 2, 1},     {5, 2, 256},     {3, 1, 7},        {201, 256, 256},  {33, 13, 29},
+                           {7, 130, 65},  {300, 1024, 72}, {64, 1024, 4736}, {1, 256, 1},      {1, 1024, 1024},
+                           {577, 96, 12}, {5184, 64, 192}, {32, 1024, 3072}, {32, 4096, 1024}, {31, 1056, 1000},
+                           {200, 512, 4}, {65, 32, 66}};
     for (const Sizes& s : sizes)
         for (Precision precision : kPrecisions)
             for (bool has_bias : {false, true}) {
@@ -81,8 +82,9 @@ TEST_F(GpuProducts, LinearActivatesAndAddsResiduals) {
                                   Activation::sigmoid, Activation::silu})
         for (Precision precision : kPrecisions)
             for (int64_t out : {96, 13}) {
-                const Linear layer{70, 48, out, precision, true, activation};
-                const test::Input x{{2, 35, 48}, type_of(precision), Layout::dense, -2, 2};
+                const int64_t in = 64;
+                const Linear layer{70, in, out, precision, true, activation};
+                const test::Input x{{2, 35, in}, type_of(precision), Layout::dense, -2, 2};
                 compare({x}, tolerance_of(precision),
                         [&](const Side& side) { return side.ops.linear(side[0], *layer.pack(side), activation); });
                 for (DType residual : test::kFloatTypes)  // decides the type of the result
@@ -92,6 +94,19 @@ TEST_F(GpuProducts, LinearActivatesAndAddsResiduals) {
                                     return side.ops.linear(side[0], *layer.pack(side), activation, side[1]);
                                 });
             }
+}
+
+// f32 layers of a network that runs in bf16: products may be rounded to TF32's 10 bits.
+TEST_F(GpuProducts, LinearOfF32EqualsTheCpusWhereRoundingIsAllowed) {
+    struct Sizes {
+        int64_t rows, in, out;
+    };
+    for (const Sizes& s : {Sizes{200, 256, 256}, Sizes{200, 256, 4}, Sizes{7, 48, 33}, Sizes{1, 2048, 256}})
+        compare({{{s.rows, s.in}}, {{s.rows, s.out}}}, kBf16Tolerance, [&](const Side& side) {
+            side.ops.set_precision(side.precision(Precision::bf16));
+            return side.ops.linear(side[0], *Linear{s.rows, s.in, s.out, Precision::f32}.pack(side), Activation::relu,
+                                   side[1]);
+        });
 }
 
 TEST_F(GpuProducts, LinearTakesStridedRows) {

@@ -16,17 +16,16 @@ float log_distance(float distance) {
     return distance < 0 ? -magnitude : magnitude;
 }
 
-}  // namespace
-
-void box_bias(const ExecContext& context, const BoxBiasArgs& args) {
-    const Tensor& out = args.out;
+// The bias of columns (axis 0) or of rows (axis 1).
+void axis_bias(const ExecContext& context, const Tensor& boxes, int axis, const BoxBiasWeights& weights,
+               const Tensor& out) {
     const int64_t heads = out.dim(1);
     const int64_t queries = out.dim(2) - 1;
     const int64_t pixels = out.dim(3);
     const int64_t padded =
         (pixels + simd::BoxBiasLine::kPadding - 1) / simd::BoxBiasLine::kPadding * simd::BoxBiasLine::kPadding;
     const simd::Table& table = simd::table();
-    const int64_t channels = args.weights.hidden_weight.dim(0);
+    const int64_t channels = weights.hidden_weight.dim(0);
     const int threads = threads_for(context, out.numel() * channels);
 #pragma omp parallel num_threads(threads) if (threads > 1)
     {
@@ -35,10 +34,10 @@ void box_bias(const ExecContext& context, const BoxBiasArgs& args) {
         simd::BoxBiasLine line{distances.data(),
                                distances.data() + padded,
                                padded,
-                               args.weights.hidden_weight.data<float>(),
-                               args.weights.hidden_bias.data<float>(),
-                               args.weights.weight.data<float>(),
-                               args.weights.bias.data<float>(),
+                               weights.hidden_weight.data<float>(),
+                               weights.hidden_bias.data<float>(),
+                               weights.weight.data<float>(),
+                               weights.bias.data<float>(),
                                channels,
                                heads,
                                result.data()};
@@ -47,12 +46,13 @@ void box_bias(const ExecContext& context, const BoxBiasArgs& args) {
             const int64_t image = row / (1 + queries);
             const int64_t query = row % (1 + queries);  // 0: the token without a box
             if (query > 0) {
-                const float* edges =
-                    args.edges.data<float>() + image * args.edges.stride(0) + (query - 1) * args.edges.stride(1);
+                const float* box = boxes.data<float>() + image * boxes.stride(0) + (query - 1) * boxes.stride(1);
+                const float centre = box[axis];
+                const float half = 0.5F * box[2 + axis];
                 for (int64_t k = 0; k < pixels; ++k) {
                     const float place = static_cast<float>(k) / static_cast<float>(pixels);
-                    distances[static_cast<size_t>(k)] = log_distance(place - edges[0]);
-                    distances[static_cast<size_t>(padded + k)] = log_distance(place - edges[1]);
+                    distances[static_cast<size_t>(k)] = log_distance(place - (centre - half));
+                    distances[static_cast<size_t>(padded + k)] = log_distance(place - (centre + half));
                 }
                 table.box_bias_line(line);
             }
@@ -65,6 +65,13 @@ void box_bias(const ExecContext& context, const BoxBiasArgs& args) {
             }
         }
     }
+}
+
+}  // namespace
+
+void box_bias(const ExecContext& context, const BoxBiasArgs& args) {
+    axis_bias(context, args.boxes, 0, args.to_cols, args.cols);
+    axis_bias(context, args.boxes, 1, args.to_rows, args.rows);
 }
 
 }  // namespace sam3::cpu

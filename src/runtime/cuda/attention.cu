@@ -180,10 +180,13 @@ void attention(const ExecContext& context, const AttentionArgs& args) {
         const Tensor q = as_type(context, args.q, DType::bf16);
         const Tensor k = as_type(context, args.k, DType::bf16);
         const Tensor v = as_type(context, args.v, DType::bf16);
-        if (mma_takes(shape, q, k, v))
-            return wgmma_takes(context, shape, terms, args.window)
-                       ? attention_wgmma(context, args, shape, terms, q, k, v)
-                       : attention_mma(context, args, shape, terms, q, k, v);
+        if (mma_takes(shape, q, k, v)) {
+            const auto attend = few_keys_take(shape, terms, args.window)               ? attention_few_keys
+                                : few_queries_take(context, shape, terms, args.window) ? attention_few_queries
+                                : wgmma_takes(context, shape, terms, args.window)      ? attention_wgmma
+                                                                                       : attention_mma;
+            return attend(context, args, shape, terms, q, k, v);
+        }
     }
     if (shape.value_size > 32 * kMostValues)
         fail("attention on the GPU takes heads of up to ", 32 * kMostValues, ", found ", shape.value_size);

@@ -94,6 +94,16 @@ bool mma_takes(const AttentionShape& shape, const Tensor& q, const Tensor& k, co
 void attention_mma(const ExecContext& context, const AttentionArgs& args, const AttentionShape& shape,
                    const ScoreTerms& terms, const Tensor& q, const Tensor& k, const Tensor& v);
 
+// attention_few_keys.cu: the same for up to 64 keys without a bias.
+bool few_keys_take(const AttentionShape& shape, const ScoreTerms& terms, int window);
+void attention_few_keys(const ExecContext& context, const AttentionArgs& args, const AttentionShape& shape,
+                        const ScoreTerms& terms, const Tensor& q, const Tensor& k, const Tensor& v);
+
+// attention_few_queries.cu: the same on Hopper for few queries, heads of 32 and no mask.
+bool few_queries_take(const ExecContext& context, const AttentionShape& shape, const ScoreTerms& terms, int window);
+void attention_few_queries(const ExecContext& context, const AttentionArgs& args, const AttentionShape& shape,
+                           const ScoreTerms& terms, const Tensor& q, const Tensor& k, const Tensor& v);
+
 // attention_wgmma.cu: the same on Hopper, for long sequences and windows of 24 tokens.
 bool wgmma_takes(const ExecContext& context, const AttentionShape& shape, const ScoreTerms& terms, int window);
 void attention_wgmma(const ExecContext& context, const AttentionArgs& args, const AttentionShape& shape,

@@ -71,6 +71,8 @@ Activation fused(Activation wanted, DType out) {
 
 void multiply_rows(const ExecContext& context, const Tensor& x, const CudaLinear& weights, Activation activation,
                    const Tensor& residual, const Tensor& out) {
+    if (few_rows_take(context, x, weights))
+        return multiply_few_rows(context, x, weights, activation, residual, out);
     const Tensor input = as_type(context, x, weights.weight.dtype());
     const Activation inside = fused(activation, out.dtype());
     // The library adds the residual before an activation; ours comes after it. Rows of stride 0 it does not know.

@@ -68,6 +68,66 @@ __global__ void layer_norm_in_registers(LayerNorm<X, Out> args) {
     }
 }
 
+// The sum, or the largest, of a value over a block; every thread gets it.
+template <int kSize, typename Join>
+__device__ float over_block(float x, const Join& join) {
+    for (int step = kWarp / 2; step > 0; step /= 2) x = join(x, __shfl_xor_sync(0xffffffffU, x, step));
+    if constexpr (kSize > kWarp) {
+        __shared__ float parts[kSize / kWarp];
+        if (threadIdx.x % kWarp == 0) parts[threadIdx.x / kWarp] = x;
+        __syncthreads();
+        x = parts[0];
+        for (int i = 1; i < kSize / kWarp; ++i) x = join(x, parts[i]);
+        __syncthreads();  // before the parts are used again
+    }
+    return x;
+}
+
+// One block for each row, for rows so few that waiting for memory is all there is: everything is asked for at once.
+template <int kWarps, bool kActivated, typename X, typename Out>
+__global__ void __launch_bounds__(kWarp* kWarps) layer_norm_of_few_rows(LayerNorm<X, Out> args) {
+    constexpr int kSize = kWarp * kWarps;
+    constexpr int kPieces = 2;  // of four channels, of a thread
+    const auto plus = [](float a, float b) { return a + b; };
+    const X* const x = args.x + blockIdx.x * args.x_stride;
+    const int thread = threadIdx.x;
+    const int pieces = args.channels / 4;
+    float4 v[kPieces];
+    float4 gamma[kPieces];
+    float4 beta[kPieces];
+    float sum = 0;
+#pragma unroll
+    for (int i = 0; i < kPieces; ++i) {
+        const int piece = i * kSize + thread;
+        v[i] = gamma[i] = beta[i] = {0.0F, 0.0F, 0.0F, 0.0F};
+        if (piece >= pieces) continue;
+        v[i] = load4(x + 4 * piece);
+        gamma[i] = load4(args.gamma + 4 * piece);
+        beta[i] = load4(args.beta + 4 * piece);
+    }
+#pragma unroll
+    for (int i = 0; i < kPieces; ++i) sum += (v[i].x + v[i].y) + (v[i].z + v[i].w);
+    const float count = static_cast<float>(args.channels);
+    const float mean = over_block<kSize>(sum, plus) / count;
+    float squares = 0;
+#pragma unroll
+    for (int i = 0; i < kPieces; ++i) {
+        if (i * kSize + thread >= pieces) continue;
+        const float4 d = {v[i].x - mean, v[i].y - mean, v[i].z - mean, v[i].w - mean};
+        squares += (d.x * d.x + d.y * d.y) + (d.z * d.z + d.w * d.w);
+    }
+    const float scale = 1.0F / sqrtf(over_block<kSize>(squares, plus) / count + args.eps);
+    Out* const out = args.out + blockIdx.x * args.out_stride;
+#pragma unroll
+    for (int i = 0; i < kPieces; ++i) {
+        const int piece = i * kSize + thread;
+        if (piece >= pieces) continue;
+        float4 y = normalised(v[i], mean, scale, gamma[i], beta[i]);
+        if constexpr (kActivated) y = map4(y, [&](float a) { return activate(a, args.activation); });
+        store4(out + 4 * piece, y);
+    }
+}
+
 // Any number of channels, any alignment; a warp reads its row three times, from the cache.
 template <typename X, typename Out>
 __global__ void layer_norm_of_any_size(LayerNorm<X, Out> args) {
@@ -101,11 +161,28 @@ void start_in_registers(const LayerNorm<X, Out>& args, cudaStream_t stream) {
         layer_norm_in_registers<kLanes, kPieces, true><<<blocks, kThreads, 0, stream>>>(args);
 }
 
+template <int kWarps, typename X, typename Out>
+void start_few_rows(const LayerNorm<X, Out>& args, cudaStream_t stream) {
+    const auto blocks = static_cast<unsigned>(args.rows);
+    if (args.activation == Activation::none)
+        layer_norm_of_few_rows<kWarps, false><<<blocks, kWarp * kWarps, 0, stream>>>(args);
+    else
+        layer_norm_of_few_rows<kWarps, true><<<blocks, kWarp * kWarps, 0, stream>>>(args);
+}
+
 template <typename X, typename Out>
 void start_layer_norm(const LayerNorm<X, Out>& args, bool fours, cudaStream_t stream) {
+    constexpr int64_t kFewRows = 512;
     const int channels = args.channels;
+    const bool few = args.rows <= kFewRows;
     if (!fours || channels > 1536)
         layer_norm_of_any_size<<<blocks_of(args.rows * kWarp), kThreads, 0, stream>>>(args);
+    else if (few && channels > 1024)
+        start_few_rows<6>(args, stream);
+    else if (few && channels > 256)
+        start_few_rows<4>(args, stream);
+    else if (few && channels > 64)
+        start_few_rows<1>(args, stream);
     else if (channels == 4)
         start_in_registers<1, 1>(args, stream);
     else if (channels <= 16)
@@ -122,21 +199,6 @@ void start_layer_norm(const LayerNorm<X, Out>& args, bool fours, cudaStream_t st
 
 bool has_rows_of_fours(const Tensor& x) {
     return x.dim(1) % 4 == 0 && x.stride(0) % 4 == 0 && is_aligned(x.raw(), 4 * size_of(x.dtype()));
-}
-
-// The sum, or the largest, of a value over a block; every thread gets it.
-template <int kSize, typename Join>
-__device__ float over_block(float x, const Join& join) {
-    for (int step = kWarp / 2; step > 0; step /= 2) x = join(x, __shfl_xor_sync(0xffffffffU, x, step));
-    if constexpr (kSize > kWarp) {
-        __shared__ float parts[kSize / kWarp];
-        if (threadIdx.x % kWarp == 0) parts[threadIdx.x / kWarp] = x;
-        __syncthreads();
-        x = parts[0];
-        for (int i = 1; i < kSize / kWarp; ++i) x = join(x, parts[i]);
-        __syncthreads();  // before the parts are used again
-    }
-    return x;
 }
 
 // One block for each row.

@@ -27,6 +27,11 @@ Tensor upload_rows(CudaDevice& device, const std::vector<Tensor>& parts, DType t
 void multiply_rows(const ExecContext& context, const Tensor& x, const CudaLinear& weights, Activation activation,
                    const Tensor& residual, const Tensor& out);
 
+// linear_few_rows.cu: the same on Hopper for few rows, f32 or in the type of the weights.
+bool few_rows_take(const ExecContext& context, const Tensor& x, const CudaLinear& weights);
+void multiply_few_rows(const ExecContext& context, const Tensor& x, const CudaLinear& weights, Activation activation,
+                       const Tensor& residual, const Tensor& out);
+
 // conv2d_mma.cu: bf16 on tensor cores, patches read in place; channels in multiples of 64 and 8.
 bool mma_takes(const Conv2dArgs& args, const CudaConv2d& weights);
 void conv2d_mma(const ExecContext& context, const Conv2dArgs& args, const CudaConv2d& weights);
