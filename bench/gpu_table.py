@@ -43,6 +43,9 @@ ROWS = (
     ("video frame, 1 object", "video-1", ("waits", "video_frame"), None, 1),
     ("video frame, 5 objects", "video-5", ("waits", "video_frame"), None, 1),
     ("video frame, 16 objects", "video-16", ("waits", "video_frame"), None, 1),
+    ("video frame by phrase, 1 object", "concepts-1", ("waits", "concept_frame"), None, 1),
+    ("video frame by phrase, 5 objects", "concepts-5", ("waits", "concept_frame"), None, 1),
+    ("video frame by phrase, 16 objects", "concepts-16", ("waits", "concept_frame"), None, 1),
 )
 
 

@@ -131,7 +131,9 @@ void print_json(const Options& options, const Report& report) {
                                    {"runs", report.runs},
                                    {"warmup", report.warmup},
                                    {"batch", options.job.batch}};
-    if (options.job.task == "video") json["objects"] = options.job.objects;
+    const bool video = options.job.task == "video" || options.job.task == "concepts";
+    if (video) json["objects"] = options.job.objects;
+    if (video) json["masks"] = report.times.masks;
     json["load_seconds"] = report.load_seconds;
     json["waits"] = json_of(report.times.waits);
     json["seconds"] = json_of(report.times.steps);
@@ -199,9 +201,9 @@ void add_bench(CLI::App& program, Action& chosen) {
     options->model.add_to(*command);
     command
         ->add_option("--task", options->job.task,
-                     "image (phrases and clicks), encoder (its features alone), phrase, click, or video (a frame with "
-                     "clicked objects)")
-        ->check(CLI::IsMember({"image", "encoder", "phrase", "click", "video"}))
+                     "image (phrases and clicks), encoder (its features alone), phrase, click, video (a frame with "
+                     "clicked objects), or concepts (a frame on which --text is looked for and --objects are followed)")
+        ->check(CLI::IsMember({"image", "encoder", "phrase", "click", "video", "concepts"}))
         ->capture_default_str();
     command->add_option("-i,--image", options->image,
                         "Picture to use (default: a synthetic one of 1280 x 960); a video's frames are it, moved");
@@ -239,6 +241,7 @@ void add_bench(CLI::App& program, Action& chosen) {
         "Examples:\n"
         "  sam3 bench -m models/sam3-shapes.gguf --runs 10\n"
         "  sam3 bench -m models/sam3-shapes.gguf --task video --objects 3 --runs 8\n"
+        "  sam3 bench -m models/sam3-shapes.gguf --task concepts --objects 3 --runs 8\n"
         "  sam3 bench -m sam3 -i photo.jpg -t car --runs 1 --profile\n"
         "  sam3 bench -m models/sam3-shapes.gguf --random --threshold 0 --top-k 10 --device cuda");
     command->callback([options, &chosen] { chosen = [options] { run(*options); }; });

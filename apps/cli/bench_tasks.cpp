@@ -1,7 +1,7 @@
 #include "bench_tasks.h"
 
-#include "engine/timing.h"
-#include "engine/visual_tracker.h"
+#include "bench_clock.h"
+#include "bench_video.h"
 #include "image/resize.h"
 
 #include <algorithm>
@@ -11,26 +11,7 @@
 namespace sam3::cli {
 namespace {
 
-constexpr int kClicks = 5;          // a click is short: several a run
-constexpr int kPixelsPerFrame = 8;  // how far the picture moves from frame to frame
-
-// From the device's being idle to its having done the work.
-template <typename Work>
-double seconds_of(Device& device, const Work& work) {
-    double seconds = 0;
-    device.synchronize();
-    {
-        const Timing timing(seconds, &device);
-        work();
-    }
-    return seconds;
-}
-
-VisualQuery click_at(const Image& image, double x, double y) {
-    VisualQuery query;
-    query.points.push_back({static_cast<float>(image.width * x), static_cast<float>(image.height * y), true});
-    return query;
-}
+constexpr int kClicks = 5;  // a click is short: several a run
 
 // Values between -1 and 1 without a pattern: a GPU multiplies constants faster, for it needs less power for them.
 Tensor noise(const Shape& shape) {
@@ -40,15 +21,6 @@ Tensor noise(const Shape& shape) {
     std::generate_n(tensor.data<float>(), tensor.numel(),
                     [&] { return static_cast<float>(generator()) / kMiddle - 1.0F; });
     return tensor;
-}
-
-double add_steps(const ImageSession& session, BenchTimes& times) {
-    double whole = 0;
-    for (const auto& [step, seconds] : session.seconds()) {
-        times.steps[step].push_back(seconds);
-        whole += seconds;
-    }
-    return whole;
 }
 
 class ImageRunner : public BenchRunner {
@@ -116,42 +88,6 @@ private:
     std::vector<Image> pictures_;
 };
 
-// The picture moves to the right and comes in again on the left: objects keep moving, however many frames there are.
-class VideoRunner : public BenchRunner {
-public:
-    VideoRunner(std::shared_ptr<ImageSession> session, BenchJob job)
-        : session_(std::move(session)), frame_(std::move(job.picture)), tracker_(session_) {
-        for (int i = 0; i < job.objects; ++i) {
-            const double across = (i + 1.0) / (job.objects + 1.0);
-            tracker_.prompt(frame_, 0, i + 1, click_at(frame_, across, 0.5));
-        }
-        tracker_.track(frame_, 0);
-    }
-
-    void run(BenchTimes& times) override {
-        move_picture();
-        ++number_;
-        const double wait = seconds_of(session_->model().device(), [&] { tracker_.track(frame_, number_); });
-        times.waits["video_frame"].push_back(wait);
-        times.steps["objects"].push_back(wait - add_steps(*session_, times));
-        times.steps["whole"].push_back(wait);
-    }
-
-private:
-    void move_picture() {
-        const auto step = std::min(frame_.row_bytes(), static_cast<size_t>(kPixelsPerFrame * frame_.channels));
-        for (int y = 0; y < frame_.height; ++y) {
-            uint8_t* row = frame_.row(y);
-            std::rotate(row, row + (frame_.row_bytes() - step), row + frame_.row_bytes());
-        }
-    }
-
-    std::shared_ptr<ImageSession> session_;
-    Image frame_;
-    VisualTracker tracker_;
-    int64_t number_ = 0;
-};
-
 }  // namespace
 
 const std::vector<std::pair<std::string, std::string>>& bench_waits() {
@@ -164,20 +100,22 @@ const std::vector<std::pair<std::string, std::string>>& bench_waits() {
         {"image_click", "image and click"},
         {"next_click", "next click"},
         {"video_frame", "video frame"},
+        {"concept_frame", "video frame by phrase"},
     };
     return waits;
 }
 
 Parts bench_parts(const std::string& task) {
-    const bool phrases = task == "image" || task == "phrase";
-    return {.concepts = phrases, .clicks = task != "phrase", .video = task == "video"};
+    const bool phrases = task == "image" || task == "phrase" || task == "concepts";
+    return {.concepts = phrases, .clicks = task != "phrase", .video = task == "video" || task == "concepts"};
 }
 
 std::unique_ptr<BenchRunner> make_bench_runner(std::shared_ptr<ImageSession> session, BenchJob job) {
     // Each fails with a sentence where the model has no such part.
     if (job.task == "phrase") session->model().detector();
     if (job.task == "click") session->model().interactive_head();
-    if (job.task == "video") return std::make_unique<VideoRunner>(std::move(session), std::move(job));
+    if (job.task == "video") return make_click_video_runner(session, job);
+    if (job.task == "concepts") return make_concept_video_runner(session, job);
     return std::make_unique<ImageRunner>(std::move(session), std::move(job));
 }
 

@@ -12,14 +12,15 @@
 namespace sam3::cli {
 
 struct BenchJob {
-    // "image": all that the model can do with a picture; "encoder": its features alone; "phrase", "click", "video"
+    // "image": all that the model can do with a picture; "encoder": its features alone; "phrase", "click"; "video": a
+    // frame with clicked objects; "concepts": a frame on which a phrase is looked for and what it found is followed
     std::string task = "image";
     Image picture;
     std::string text = "object", second = "thing";  // phrases
     float threshold = 0.5F;                         // scores above it get a mask
     int top_k = 0;                                  // of those the best so many; 0: all
     int batch = 1;                                  // pictures at a time
-    int objects = 3;                                // clicked on the first frame of the video
+    int objects = 3;                                // that a video follows
 };
 
 struct BenchTimes {
@@ -27,6 +28,7 @@ struct BenchTimes {
     Seconds waits;  // what a user waits for, by the keys of bench_waits(): from a decoded picture to masks of its size
     Seconds steps;  // what the first of those consists of
     int64_t detections = 0;  // of the last phrase; masks cost time too, so two programs must find as many
+    int64_t masks = 0;       // in the result of the video's last frame: those with nothing inside are left out
 };
 
 // Keys of BenchTimes::waits in the order of a report, each with words for people.

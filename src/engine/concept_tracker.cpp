@@ -127,7 +127,11 @@ std::vector<VideoFrameResult> ConceptTracker::push_encoded(std::optional<int64_t
     ++pushed_;
     const FrameDetections detections = detect();
     FrameTracks tracks = follow(frame);
-    const FramePlan plan = book_.plan({frame, options_.reverse, !options_.delayed}, detections, tracks);
+    FramePlan plan;
+    {
+        const Timing timing = session_->time_step("rules");
+        plan = book_.plan({frame, options_.reverse, !options_.delayed}, detections, tracks);
+    }
     carry_out(frame, plan, detections);
     latest_ = {frame, size.width, size.height, book_.visible(plan, detections, tracks)};
     for (const int id : plan.removed) queue_.forget(id);
@@ -143,6 +147,7 @@ FrameDetections ConceptTracker::detect() {
         ConceptPrompt prompt;
         prompt.text = phrases_[i].text;
         prompt.options.threshold = rules().score_threshold_detection;
+        prompt.options.top_k = options_.most_detections;
         prompt.options.full_size = false;
         prompts.push_back(std::move(prompt));
         numbers.push_back(static_cast<int>(i));
@@ -185,6 +190,7 @@ void ConceptTracker::carry_out(int64_t frame, const FramePlan& plan, const Frame
 }
 
 std::vector<VideoFrameResult> ConceptTracker::rendered(const std::vector<PendingFrame>& frames) const {
+    const Timing timing = session_->time_step("render");
     std::vector<std::string> texts;
     for (const Phrase& phrase : phrases_) texts.push_back(phrase.text);
     std::vector<VideoFrameResult> results;

@@ -20,6 +20,7 @@ struct ConceptVideoOptions {
     // Results wait for the hot start, so that objects which were a mistake are never seen. Else each comes with its
     // frame and no object is removed.
     bool delayed = true;
+    int most_detections = 0;  // of a phrase on a frame: the best so many, before they are compared; 0: all
     BankLimits limits{};
 };
 

@@ -126,13 +126,14 @@ public:
     const std::map<std::string, double>& seconds() const { return seconds_; }  // by step, since the last encode
     // Whether a step's seconds wait for the device, which otherwise works on while the next step begins.
     void wait_for_steps(bool wait) { wait_for_steps_ = wait; }
+    // Adds what happens until the end of its scope to the seconds of a step; trackers have steps of their own.
+    Timing time_step(const char* step) { return Timing(seconds_[step], wait_for_steps_ ? &ops_.device() : nullptr); }
 
 private:
     struct ImageSize {
         int width = 0, height = 0;                // of the original image
         int scaled_width = 0, scaled_height = 0;  // of its part of the network's input
     };
-    Timing time_step(const char* step) { return Timing(seconds_[step], wait_for_steps_ ? &ops_.device() : nullptr); }
     GeometryPrompt geometry_of(const ConceptPrompt& prompt) const;
     PromptPart encode_prompt(const ConceptPrompt& prompt);
     const DetectorFeatures& detector_features();

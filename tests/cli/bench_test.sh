@@ -16,6 +16,16 @@ test_measures_the_frames_of_a_video() {
     has stdout '"objects": 2'
 }
 
+test_measures_the_frames_of_a_video_by_phrase() {
+    run 0 bench -m "$root/models/sam3-shapes.gguf" --task concepts --objects 3 --runs 2 --image-size 112
+    for word in "video frame by phrase" image_encoder concept_decoder objects masks rules render; do has stdout "$word"; done
+    lacks stdout "click"
+    run 0 bench -m "$root/models/sam3-shapes.gguf" -i "$root/assets/squares.jpg" -t square --task concepts --objects 3 --runs 2 --json
+    has stdout '"objects": 3'
+    run 1 bench -m "$root/models/sam3-shapes.gguf" --task concepts --objects 900 --runs 1 --image-size 112
+    has stderr "objects instead of 900"
+}
+
 test_a_task_loads_and_measures_only_what_it_needs() {
     run 0 bench -m "$root/models/sam3-shapes.gguf" --task click --runs 1
     has stdout "next click"
