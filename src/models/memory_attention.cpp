@@ -33,8 +33,12 @@ Tensor MemoryAttention::RopeAttention::forward(Ops& ops, const Tensor& query, co
     ops.rope_2d_(queries, table, heads);
     const Tensor keys = k.forward(ops, key);
     ops.rope_2d_(keys.slice(1, 0, rotated_keys), table, heads);
-    const Tensor attended =
-        ops.attention(for_batch(queries, batch), keys, v.forward(ops, value), {.heads = heads, .key_mask = key_mask});
+    // A row's weights sum to one, so that values may be projected after they are weighed, bias and all. Memories are a
+    // quarter as wide as what they are projected to, and there are seven times as many of them as of queries.
+    const bool weigh_first = heads == 1 && value.dim(-1) < keys.dim(-1);
+    Tensor attended = ops.attention(for_batch(queries, batch), keys, weigh_first ? value : v.forward(ops, value),
+                                    {.heads = heads, .key_mask = key_mask});
+    if (weigh_first) attended = v.forward(ops, attended);
     return o.forward(ops, attended, Activation::none, for_batch(residual, batch));
 }
 

@@ -54,6 +54,37 @@ TEST_F(GpuAttention, EqualsTheCpusOnManyCounts) {
             });
 }
 
+// A tracker's attention: one wide head, long lists, values as wide or narrower; counts that fill tiles and do not, and
+// so few queries that keys are shared out.
+TEST_F(GpuAttention, EqualsTheCpusOnTheSizesOfMemories) {
+    const Sizes sizes[] = {{2, 640, 1024, 1, 256, 64},  {3, 513, 777, 1, 256, 64},   {1, 700, 5248, 1, 256, 64},
+                           {4, 1300, 2100, 1, 256, 64}, {1, 7, 4096, 1, 256, 64},    {2, 640, 960, 1, 256, 256},
+                           {1, 513, 5184, 1, 256, 256}, {2, 520, 1031, 1, 256, 256}, {1, 100, 200, 1, 128, 64},
+                           {2, 600, 600, 2, 64, 32}};
+    for (const Sizes& s : sizes)
+        for (DType type : kFloatTypes)
+            compare(inputs_of(s, type), tolerance_of(type), [&](const Side& side) {
+                return side.ops.attention(side[0], side[1], side[2], with_heads(s.heads));
+            });
+}
+
+TEST_F(GpuAttention, EqualsTheCpusOnTheMemoriesOfObjectsThatShareAFrame) {
+    for (int64_t values : {64, 256})
+        for (bool masked : {false, true}) {
+            std::vector<Input> inputs = inputs_of({3, 650, 1100, 1, 256, values}, DType::bf16);
+            inputs[0].layout = Layout::repeated;
+            if (masked) inputs.push_back({{3, 1100}, DType::u8, Layout::dense, 0, 1});
+            compare(inputs, tolerance_of(DType::bf16), [&](const Side& side) {
+                AttentionOptions options = with_heads(1);
+                if (masked) {
+                    options.key_mask = side[3];
+                    side.ops.copy_(side[3].slice(1, 0, 300), side.ops.full({3, 300}, 0.0F, DType::u8));
+                }
+                return side.ops.attention(side[0], side[1], side[2], options);
+            });
+        }
+}
+
 TEST_F(GpuAttention, EqualsTheCpusWhereABatchSharesItsKeys) {
     for (int64_t size : {16, 32, 64})
         for (DType type : kFloatTypes) {

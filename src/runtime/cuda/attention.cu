@@ -84,11 +84,11 @@ __global__ void join_kernel(const float* parts, const float2* states, Out* out, 
     for (int i = 0; i < splits; ++i)
         total += exp2_fast(states[index * splits + i].x - base) * states[index * splits + i].y;
     Out* const to = out + out_map.origin(unit, head) + out_map.token(row);
-    for (int d = lane; d < shape.head_size; d += 32) {
+    for (int d = lane; d < shape.value_size; d += 32) {
         float sum = 0;
         for (int i = 0; i < splits; ++i) {
             const float2 state = states[index * splits + i];
-            sum += exp2_fast(state.x - base) * state.y * parts[(index * splits + i) * shape.head_size + d];
+            sum += exp2_fast(state.x - base) * state.y * parts[(index * splits + i) * shape.value_size + d];
         }
         to[d] = from_float<Out>(total > 0 ? sum / total : 0.0F);
     }
@@ -134,7 +134,7 @@ AttentionShape shape_of(const AttentionArgs& args) {
 
 SplitRows::SplitRows(const ExecContext& context, const AttentionShape& shape, int count)
     : splits(count),
-      sums(new_tensor(context, {shape.units, shape.heads, shape.queries, count, shape.head_size}, DType::f32)),
+      sums(new_tensor(context, {shape.units, shape.heads, shape.queries, count, shape.value_size}, DType::f32)),
       states(new_tensor(context, {shape.units, shape.heads, shape.queries, count, 2}, DType::f32)) {}
 
 void join_rows(const ExecContext& context, const SplitRows& parts, const AttentionShape& shape, const TokenMap& out_map,

@@ -80,7 +80,7 @@ TokenMap token_map(const Tensor& x, int heads, int window);
 // Results of rows whose keys were cut into parts, before they are joined.
 struct SplitRows {
     int splits = 0;
-    Tensor sums;    // [units, heads, queries, splits, head_size]
+    Tensor sums;    // [units, heads, queries, splits, value_size]
     Tensor states;  // [..., 2]: highest score, in powers of two, and sum of weights
 
     SplitRows() = default;
@@ -89,7 +89,7 @@ struct SplitRows {
 void join_rows(const ExecContext& context, const SplitRows& parts, const AttentionShape& shape, const TokenMap& out_map,
                const Tensor& out);
 
-// attention_mma.cu: bf16 on tensor cores; head sizes that are a multiple of 8, up to 256, the same for values.
+// attention_mma.cu: bf16 on tensor cores; head sizes that are a multiple of 8, up to 256, values no wider.
 bool mma_takes(const AttentionShape& shape, const Tensor& q, const Tensor& k, const Tensor& v);
 void attention_mma(const ExecContext& context, const AttentionArgs& args, const AttentionShape& shape,
                    const ScoreTerms& terms, const Tensor& q, const Tensor& k, const Tensor& v);

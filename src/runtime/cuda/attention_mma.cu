@@ -136,6 +136,7 @@ __global__ void __launch_bounds__(32 * kWarps) mma_kernel(MmaArgs a) {
     const int part = kSplit ? blockIdx.x % a.splits : 0;
     const int first_query = block * kRows;
     const int used = a.shape.head_size / 8;
+    const int used_of_values = a.shape.value_size / 8;
     const bf16* const keys = a.k + a.k_map.origin(unit, head);
     const bf16* const values = a.v + a.v_map.origin(unit, head);
 
@@ -167,8 +168,8 @@ __global__ void __launch_bounds__(32 * kWarps) mma_kernel(MmaArgs a) {
         const int stage = tile % 2;
         load_rows<kChunks>(k_tile(stage), keys, a.k_map, tile * L::kKeys, L::kKeys, a.shape.keys, used, thread,
                            kThreads);
-        load_rows<kChunks>(v_tile(stage), values, a.v_map, tile * L::kKeys, L::kKeys, a.shape.keys, used, thread,
-                           kThreads);
+        load_rows<kChunks>(v_tile(stage), values, a.v_map, tile * L::kKeys, L::kKeys, a.shape.keys, used_of_values,
+                           thread, kThreads);
         commit_copies();
     };
     if (begin < end) fetch(begin);
@@ -276,7 +277,7 @@ __global__ void __launch_bounds__(32 * kWarps) mma_kernel(MmaArgs a) {
             if constexpr (kSplit) {
                 const int64_t index =
                     ((static_cast<int64_t>(unit) * a.shape.heads + head) * a.shape.queries + row) * a.splits + part;
-                to = static_cast<Out*>(a.out) + index * a.shape.head_size;
+                to = static_cast<Out*>(a.out) + index * a.shape.value_size;
                 if (lane % 4 == 0) a.states[index] = {highest[m][half], sum};
             } else {
                 to = static_cast<Out*>(a.out) + a.out_map.origin(unit, head) + a.out_map.token(row);
@@ -284,7 +285,7 @@ __global__ void __launch_bounds__(32 * kWarps) mma_kernel(MmaArgs a) {
 #pragma unroll
             for (int d = 0; d < kValueTiles; ++d) {
                 const int column = d * 8 + lane % 4 * 2;
-                if (column < a.shape.head_size)
+                if (column < a.shape.value_size)
                     store_pair(to + column, sums[m][d][2 * half] * factor, sums[m][d][2 * half + 1] * factor);
             }
         }
@@ -361,8 +362,8 @@ bool by_eights(const Tensor& x) {
 }  // namespace
 
 bool mma_takes(const AttentionShape& shape, const Tensor& q, const Tensor& k, const Tensor& v) {
-    return shape.head_size % 8 == 0 && shape.head_size <= 256 && shape.value_size == shape.head_size && by_eights(q) &&
-           by_eights(k) && by_eights(v);
+    return shape.head_size % 8 == 0 && shape.head_size <= 256 && shape.value_size % 8 == 0 &&
+           shape.value_size <= shape.head_size && by_eights(q) && by_eights(k) && by_eights(v);
 }
 
 void attention_mma(const ExecContext& context, const AttentionArgs& args, const AttentionShape& shape,

@@ -15,15 +15,15 @@ constexpr float kLog2E = 1.44269504088896340736F;
 
 // x as {channels of a head, heads, columns, rows, images}; a copy brings `down` rows of `across` columns.
 template <typename P>
-CUtensorMap map_of(const Tensor& x, int heads, int window, int across, int down) {
+CUtensorMap map_of(const Tensor& x, int size, int heads, int window, int across, int down) {
     const bool shared = x.stride(0) == 0 || x.dim(0) == 1;
     const int64_t columns = window == 0 ? x.dim(1) : x.dim(2);
     const int64_t rows = window == 0 ? 1 : x.dim(1);
     const int64_t token = window == 0 ? x.stride(1) : x.stride(2);
     const int64_t line = window == 0 ? token * columns : x.stride(1);
-    return tensor_map(x.raw(), {P::kSize, heads, columns, rows, shared ? 1 : x.dim(0)},
-                      {P::kSize, token, line, shared ? line * rows : x.stride(0)},
-                      {P::kRowBytes / 2, 1, across, down, 1}, P::kRowBytes);
+    return tensor_map(x.raw(), {size, heads, columns, rows, shared ? 1 : x.dim(0)},
+                      {size, token, line, shared ? line * rows : x.stride(0)}, {P::kRowBytes / 2, 1, across, down, 1},
+                      P::kRowBytes);
 }
 
 template <typename P, bool kMasked, bool kSplit, typename Out>
@@ -35,35 +35,38 @@ void start(const WgmmaArgs& a, int multiprocessors, cudaStream_t stream) {
     kernel<<<static_cast<unsigned>(std::min(a.items, multiprocessors)), P::kThreads, P::kBytes, stream>>>(a);
 }
 
-// Parts that the keys are cut into, so that the blocks fill the GPU evenly; joining them costs something.
+// Parts that the keys are cut into, so that the blocks fill the GPU evenly. Counted in tiles that a multiprocessor
+// works on: each part begins without overlap, its sums are written and read once more, and joining is a launch.
 template <typename P>
 int splits_for(const AttentionShape& shape, int multiprocessors) {
     const int64_t blocks = blocks_for(shape.queries, P::kQueries) * shape.heads * shape.units;
     const int64_t tiles = blocks_for(shape.keys, P::kKeys);
-    constexpr double kJoining = 1.25;
-    constexpr int64_t kLeastTiles = 8;
-    int best = 1;
-    double least = static_cast<double>(blocks_for(blocks, multiprocessors));
-    for (int splits = 2; splits <= 16 && tiles / splits >= kLeastTiles; ++splits) {
-        const double rounds = static_cast<double>(blocks_for(blocks * splits, multiprocessors));
-        if (const double cost = rounds / splits * kJoining; cost < least) {
-            least = cost;
-            best = splits;
-        }
-    }
-    return best;
+    constexpr double kBeginning = 1.5;
+    constexpr double kBytesACycle = 24.0;
+    constexpr double kSums = P::kQueries * P::kValues * 2 * sizeof(float) / kBytesACycle / P::kTileCycles;
+    constexpr double kLaunch = 6000.0 / P::kTileCycles;
+    constexpr int64_t kLeastTiles = 8, kMostSplits = 16;
+    const auto cost = [&](int64_t splits) {
+        const auto rounds = static_cast<double>(blocks_for(blocks * splits, multiprocessors));
+        const auto each = static_cast<double>(blocks_for(tiles, splits)) + kBeginning;
+        return splits == 1 ? rounds * each : rounds * (each + kSums) + kLaunch;
+    };
+    int64_t best = 1;
+    for (int64_t splits = 2; splits <= kMostSplits && tiles / splits >= kLeastTiles; ++splits)
+        if (cost(splits) < cost(best)) best = splits;
+    return static_cast<int>(best);
 }
 
-template <int kSize>
+template <int kSize, int kValues = kSize>
 void attend(const ExecContext& context, const AttentionArgs& args, WgmmaArgs a, const Tensor& q, const Tensor& k,
             const Tensor& v) {
-    using P = Plan<kSize>;
+    using P = Plan<kSize, kValues>;
     const int w = args.window;
     a.walk.keys_down = w == 0 ? 1 : P::kKeys / w;
     a.walk.queries_down = w == 0 ? 1 : P::kQueries / w;
-    a.q = map_of<P>(q, args.heads, w, w == 0 ? P::kQueries : w, a.walk.queries_down);
-    a.k = map_of<P>(k, args.heads, w, w == 0 ? P::kKeys : w, a.walk.keys_down);
-    a.v = map_of<P>(v, args.heads, w, w == 0 ? P::kKeys : w, a.walk.keys_down);
+    a.q = map_of<P>(q, kSize, args.heads, w, w == 0 ? P::kQueries : w, a.walk.queries_down);
+    a.k = map_of<P>(k, kSize, args.heads, w, w == 0 ? P::kKeys : w, a.walk.keys_down);
+    a.v = map_of<P>(v, kValues, args.heads, w, w == 0 ? P::kKeys : w, a.walk.keys_down);
     const int multiprocessors = device_of(context).multiprocessors();
     const int64_t tiles = blocks_for(a.shape.keys, P::kKeys);
     const int splits = w == 0 ? splits_for<P>(a.shape, multiprocessors) : 1;
@@ -96,13 +99,15 @@ bool fits(int window, int tokens) { return window == 0 || (tokens % window == 0 
 }  // namespace
 
 bool wgmma_takes(const ExecContext& context, const AttentionShape& shape, const ScoreTerms& terms, int window) {
-    const bool size = shape.head_size == 32 || shape.head_size == 64 || shape.head_size == 256;
-    if (!size || !device_of(context).is_hopper() || !can_map_tensors() || terms.any_bias() || terms.causal)
+    const bool even = shape.value_size == shape.head_size &&
+                      (shape.head_size == 32 || shape.head_size == 64 || shape.head_size == 256);
+    const bool narrow = shape.head_size == 256 && shape.value_size == 64;
+    if (!(even || narrow) || !device_of(context).is_hopper() || !can_map_tensors() || terms.any_bias() || terms.causal)
         return false;
     constexpr int kFewKeys = 512;  // then there is little to overlap
     if (window == 0) return shape.keys >= kFewKeys && shape.queries >= kFewKeys;
-    return shape.head_size == 64 && terms.key_mask == nullptr && fits(window, Plan<64>::kKeys) &&
-           fits(window, Plan<64>::kQueries);
+    return shape.head_size == 64 && terms.key_mask == nullptr && fits(window, Plan<64, 64>::kKeys) &&
+           fits(window, Plan<64, 64>::kQueries);
 }
 
 void attention_wgmma(const ExecContext& context, const AttentionArgs& args, const AttentionShape& shape,
@@ -124,6 +129,8 @@ void attention_wgmma(const ExecContext& context, const AttentionArgs& args, cons
         attend<32>(context, args, a, q, k, v);
     else if (shape.head_size == 64)
         attend<64>(context, args, a, q, k, v);
+    else if (shape.value_size == 64)
+        attend<256, 64>(context, args, a, q, k, v);
     else
         attend<256>(context, args, a, q, k, v);
 }

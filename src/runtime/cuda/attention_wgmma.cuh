@@ -4,25 +4,41 @@
 #include "runtime/cuda/hopper.cuh"
 #include "runtime/cuda/wgmma.cuh"
 
+#include <algorithm>
+
 // Attention for Hopper: one warpgroup fetches tiles of keys and values with bulk copies, the others multiply. While the
 // tensor cores weigh the values of one tile, the weights of the next are computed (arXiv 2407.08608).
 namespace sam3::cuda::hopper {
 
-template <int kSize_>
+// Products of a tile whose operands both lie in shared memory read it nearly as long as they compute. Queries are
+// therefore kept in registers where the sums leave room, and tiles have as many keys as there is memory for.
+template <int kSize_, int kValues_>
 struct Plan {
-    static constexpr int kSize = kSize_;                  // of a head
-    static constexpr int kGroups = kSize == 256 ? 2 : 3;  // warpgroups that multiply, 64 queries each
-    static constexpr int kKeys = kSize == 256 ? 64 : 96;  // of a tile
-    static constexpr int kStages = kSize == 256 ? 2 : 4;
+    static constexpr int kSize = kSize_;      // of a head's queries and keys
+    static constexpr int kValues = kValues_;  // of its values
+    static constexpr bool kLarge = kSize == 256;
+    static constexpr bool kKeepQueries = kSize + kValues <= 320;          // in registers
+    static constexpr int kGroups = kLarge ? 2 : 3;                        // warpgroups that multiply, 64 queries each
+    static constexpr int kKeys = !kLarge ? 96 : kKeepQueries ? 128 : 80;  // of a tile
+    static constexpr int kStages = kLarge ? 2 : 4;
     static constexpr int kRowBytes = kSize == 32 ? 64 : 128;
     static constexpr int kBlocks = kSize * 2 / kRowBytes;  // of columns: a copy brings one
+    static constexpr int kValueBlocks = kValues * 2 / kRowBytes;
     static constexpr int kQueries = kGroups * 64;
     static constexpr int kThreads = (kGroups + 1) * 128;
-    static constexpr int kFetchRegisters = kSize == 256 ? 24 : 32;
-    static constexpr int kMultiplyRegisters = kSize == 256 ? 240 : 160;
+    static constexpr int kFetchRegisters = kLarge ? 24 : 32;
+    static constexpr int kMultiplyRegisters = kLarge ? 240 : 160;
     static constexpr int kQueryBytes = kQueries * kSize * 2;
-    static constexpr int kTileBytes = kKeys * kSize * 2;
-    static constexpr int kBytes = kQueryBytes + 2 * kStages * kTileBytes + 1024 + 256;  // and room to align, barriers
+    static constexpr int kKeyBytes = kKeys * kSize * 2;  // of a tile
+    static constexpr int kValueBytes = kKeys * kValues * 2;
+    static constexpr int kBarrierBytes = 256;
+    static constexpr int kBytes = kQueryBytes + kStages * (kKeyBytes + kValueBytes) + 1024 + kBarrierBytes;  // to align
+    static_assert(kBytes <= 227 * 1024 && kKeyBytes % 1024 == 0 && kValueBytes % 1024 == 0 && kQueryBytes % 1024 == 0);
+
+    // Cycles of a multiprocessor for a tile: those of its tensor cores or of its exponentials, whichever take longer.
+    static constexpr int kProducts = 2048, kExponentials = 16;  // in a cycle
+    static constexpr int kTileCycles =
+        kQueries * kKeys * std::max(kSize + kValues, kProducts / kExponentials) / kProducts;
 };
 
 // Where a tile begins, in the coordinates of the copies: {channel, head, column, row, image}.
@@ -55,8 +71,8 @@ struct Shared {
     __device__ explicit Shared(unsigned start)
         : queries((start + 1023U) / 1024U * 1024U),
           keys(queries + P::kQueryBytes),
-          values(keys + P::kStages * P::kTileBytes),
-          barriers(values + P::kStages * P::kTileBytes) {}
+          values(keys + P::kStages * P::kKeyBytes),
+          barriers(values + P::kStages * P::kValueBytes) {}
     __device__ unsigned queries_full() const { return barriers; }
     __device__ unsigned queries_free() const { return barriers + 8; }
     __device__ unsigned keys_full(int s) const { return barriers + 8 * (2 + s); }
@@ -110,14 +126,14 @@ __device__ inline void fetch(const WgmmaArgs& a, const Shared<P>& m) {
             const int x = w.window == 0 ? tile * P::kKeys : column;
             const int y = w.window == 0 ? 0 : row + tile * w.keys_down;
             wait_barrier(m.keys_free(turn.stage), turn.parity ^ 1);
-            arrive_expecting(m.keys_full(turn.stage), P::kTileBytes);
+            arrive_expecting(m.keys_full(turn.stage), P::kKeyBytes);
             for (int c = 0; c < P::kBlocks; ++c)
-                copy_box(m.keys + turn.stage * P::kTileBytes + c * P::kKeys * P::kRowBytes, a.k,
-                         m.keys_full(turn.stage), c * (P::kRowBytes / 2), item.head, x, y, k_image);
+                copy_box(m.keys + turn.stage * P::kKeyBytes + c * P::kKeys * P::kRowBytes, a.k, m.keys_full(turn.stage),
+                         c * (P::kRowBytes / 2), item.head, x, y, k_image);
             wait_barrier(m.values_free(turn.stage), turn.parity ^ 1);
-            arrive_expecting(m.values_full(turn.stage), P::kTileBytes);
-            for (int c = 0; c < P::kBlocks; ++c)
-                copy_box(m.values + turn.stage * P::kTileBytes + c * P::kKeys * P::kRowBytes, a.v,
+            arrive_expecting(m.values_full(turn.stage), P::kValueBytes);
+            for (int c = 0; c < P::kValueBlocks; ++c)
+                copy_box(m.values + turn.stage * P::kValueBytes + c * P::kKeys * P::kRowBytes, a.v,
                          m.values_full(turn.stage), c * (P::kRowBytes / 2), item.head, x, y, v_image);
         }
     }
@@ -127,20 +143,24 @@ __device__ inline void fetch(const WgmmaArgs& a, const Shared<P>& m) {
 template <typename P>
 struct Queries {
     static constexpr int kSteps = P::kSize / 16;
-    static constexpr bool kInRegisters = P::kSize <= 64;
+    static constexpr int kStepsEach = P::kRowBytes / 32;  // of 16 channels in a block of columns
+    static constexpr bool kInRegisters = P::kKeepQueries;
     unsigned shared;
     unsigned values[kInRegisters ? kSteps : 1][4];
 
     __device__ void load(int warp, int lane) {
-        if constexpr (kInRegisters)
+        if constexpr (kInRegisters) {
+#pragma unroll
             for (int s = 0; s < kSteps; ++s)
-                load_matrices(values[s],
-                              shared + swizzled<P::kRowBytes / 16>(warp * 16 + lane % 16, s * 2 + lane / 16) * 16);
+                load_matrices(
+                    values[s],
+                    shared + s / kStepsEach * P::kQueries * P::kRowBytes +
+                        swizzled<P::kRowBytes / 16>(warp * 16 + lane % 16, s % kStepsEach * 2 + lane / 16) * 16);
+        }
     }
 
     // score = queries * keys^T
     __device__ void multiply(float (&score)[P::kKeys / 2], unsigned keys) const {
-        constexpr int kStepsEach = P::kRowBytes / 32;  // of 16 channels in a block of columns
 #pragma unroll
         for (int s = 0; s < kSteps; ++s) {
             const int c = s / kStepsEach;
@@ -157,11 +177,11 @@ struct Queries {
 
 // sums += weights * values
 template <typename P>
-__device__ inline void multiply_values(float (&sums)[P::kSize / 2], const unsigned (&weights)[P::kKeys / 16][4],
+__device__ inline void multiply_values(float (&sums)[P::kValues / 2], const unsigned (&weights)[P::kKeys / 16][4],
                                        unsigned values) {
 #pragma unroll
     for (int s = 0; s < P::kKeys / 16; ++s)
-        Wgmma<P::kSize>::template of_registers<1>(
+        Wgmma<P::kValues>::template of_registers<1>(
             sums, weights[s], describe<P::kRowBytes>(values + s * 16 * P::kRowBytes, P::kKeys * P::kRowBytes), 1);
 }
 
@@ -236,7 +256,7 @@ __device__ inline void pack_weights(unsigned (&weights)[P::kKeys / 16][4], const
 
 template <typename P, bool kSplit, typename Out>
 __device__ inline void store_rows(const WgmmaArgs& a, const Item& item, const Rows& rows,
-                                  const float (&sums)[P::kSize / 2], int first_row, int lane) {
+                                  const float (&sums)[P::kValues / 2], int first_row, int lane) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
         float sum = rows.total[half];
@@ -250,7 +270,7 @@ __device__ inline void store_rows(const WgmmaArgs& a, const Item& item, const Ro
             const int64_t index =
                 ((static_cast<int64_t>(item.unit) * a.shape.heads + item.head) * a.shape.queries + row) * a.splits +
                 item.part;
-            to = static_cast<Out*>(a.out) + index * P::kSize;
+            to = static_cast<Out*>(a.out) + index * P::kValues;
             if (lane % 4 == 0)
                 a.states[index] = {rows.highest[half] == -INFINITY ? -INFINITY : rows.highest[half] * a.scale_log2,
                                    sum};
@@ -258,7 +278,7 @@ __device__ inline void store_rows(const WgmmaArgs& a, const Item& item, const Ro
             to = static_cast<Out*>(a.out) + a.out_map.origin(item.unit, item.head) + a.out_map.token(row);
         }
 #pragma unroll
-        for (int n = 0; n < P::kSize / 8; ++n)
+        for (int n = 0; n < P::kValues / 8; ++n)
             store_pair(to + n * 8 + lane % 4 * 2, sums[4 * n + 2 * half] * factor, sums[4 * n + 2 * half + 1] * factor);
     }
 }
@@ -283,7 +303,7 @@ __device__ inline void multiply(const WgmmaArgs& a, const Shared<P>& m) {
         const Item item = Item::at<P>(a, index);
         const int image = item.unit / a.shape.per_image;
         float score[P::kKeys / 2];
-        float sums[P::kSize / 2] = {};
+        float sums[P::kValues / 2] = {};
         unsigned weights[P::kKeys / 16][4];
         Rows rows;
 
@@ -294,7 +314,7 @@ __device__ inline void multiply(const WgmmaArgs& a, const Shared<P>& m) {
         wait_barrier(m.keys_full(keys.stage), keys.parity);
         take_turn();
         begin_products();
-        queries.multiply(score, m.keys + keys.stage * P::kTileBytes);
+        queries.multiply(score, m.keys + keys.stage * P::kKeyBytes);
         commit_products();
         pass_turn();
         wait_for_products<0>();
@@ -308,9 +328,9 @@ __device__ inline void multiply(const WgmmaArgs& a, const Shared<P>& m) {
             wait_barrier(m.values_full(values.stage), values.parity);
             take_turn();
             begin_products();
-            queries.multiply(score, m.keys + keys.stage * P::kTileBytes);
+            queries.multiply(score, m.keys + keys.stage * P::kKeyBytes);
             commit_products();
-            multiply_values<P>(sums, weights, m.values + values.stage * P::kTileBytes);
+            multiply_values<P>(sums, weights, m.values + values.stage * P::kValueBytes);
             commit_products();
             pass_turn();
             wait_for_products<1>();
@@ -321,13 +341,13 @@ __device__ inline void multiply(const WgmmaArgs& a, const Shared<P>& m) {
             done(m.values_free(values.stage));
             values.next();
 #pragma unroll
-            for (int i = 0; i < P::kSize / 2; ++i) sums[i] *= rows.keep[i / 2 % 2];
+            for (int i = 0; i < P::kValues / 2; ++i) sums[i] *= rows.keep[i / 2 % 2];
             pack_weights<P>(weights, score);
         }
         if (!Queries<P>::kInRegisters) done(m.queries_free());
         wait_barrier(m.values_full(values.stage), values.parity);
         begin_products();
-        multiply_values<P>(sums, weights, m.values + values.stage * P::kTileBytes);
+        multiply_values<P>(sums, weights, m.values + values.stage * P::kValueBytes);
         commit_products();
         wait_for_products<0>();
         done(m.values_free(values.stage));
