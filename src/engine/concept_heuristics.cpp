@@ -228,7 +228,11 @@ void ConceptBook::judge(const FrameMoment& when, FramePlan& plan) const {
 void ConceptBook::suppress_recently_hidden(const FrameMoment& when, const FramePlan& plan, std::span<const Mask> shapes,
                                            const Tensor& masks) {
     const size_t count = plan.ids.size();
-    const std::vector<float> overlaps = mask_overlaps(shapes, shapes);
+    std::vector<float> overlaps;  // made when the first is asked for, which on most frames none is
+    const auto overlap = [&](size_t i, size_t j) {
+        if (overlaps.empty()) overlaps = mask_overlaps(shapes, shapes);
+        return overlaps[i * count + j];
+    };
     std::vector<int64_t> hidden;
     for (size_t i = 0; i < count; ++i)
         hidden.push_back(tracks_[i].last_hidden.value_or(contains(plan.removed, plan.ids[i]) ? kAlways : kNever));
@@ -237,7 +241,7 @@ void ConceptBook::suppress_recently_hidden(const FrameMoment& when, const FrameP
         for (size_t j = 0; j < count; ++j)
             suppressed |= i != j && tracks_[i].phrase == tracks_[j].phrase &&
                           gives_way(hidden[i], hidden[j], when.reverse) &&
-                          overlaps[i * count + j] >= rules_.suppress_overlapping_based_on_recent_occlusion_threshold;
+                          overlap(i, j) >= rules_.suppress_overlapping_based_on_recent_occlusion_threshold;
         const bool absent = mask_area(shapes[i]) == 0;
         tracks_[i].last_hidden = suppressed || absent ? when.frame : hidden[i];
         if (suppressed) std::ranges::fill(stack_row(masks, static_cast<int64_t>(i)), kSuppressed);
