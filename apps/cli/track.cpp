@@ -1,6 +1,7 @@
 #include "command.h"
 #include "follower.h"
 #include "formats/tracks.h"
+#include "frames_ahead.h"
 #include "interrupt.h"
 #include "media/video_reader.h"
 #include "media/video_writer.h"
@@ -15,7 +16,9 @@
 #include <deque>
 #include <filesystem>
 #include <iostream>
+#include <optional>
 #include <set>
+#include <vector>
 
 namespace sam3::cli {
 namespace {
@@ -158,25 +161,25 @@ bool work_through(const TrackOptions& options, const std::vector<Step>& steps, i
         files.checkpoint({at, job}, [&](const std::string& path) { follower.save(path); });
     };
     Progress progress(status, static_cast<int64_t>(steps.size()));
-    Image image;
-    int64_t next_frame = -1;
+    std::vector<int64_t> numbers;
+    for (auto step = steps.begin() + position; step != steps.end(); ++step) numbers.push_back(step->frame);
+    FramesAhead ahead(frames, std::move(numbers));
     for (; position < static_cast<int64_t>(steps.size()); ++position) {
         const Step step = steps[static_cast<size_t>(position)];
         if (interrupted()) {
             save(position);
             return false;
         }
-        if (step.frame != next_frame) frames.seek(step.frame);
-        if (!frames.read(image)) fail(options.video, ": ended before frame ", step.frame);
-        next_frame = step.frame + 1;
-        std::vector<VideoFrameResult> finished = follower.push(image, step.frame, step.reverse);
+        const std::optional<Image> image = ahead.next();
+        if (!image) fail(options.video, ": ended before frame ", step.frame);
+        std::vector<VideoFrameResult> finished = follower.push(*image, step.frame, step.reverse);
         const bool pass_ends = position + 1 == static_cast<int64_t>(steps.size()) ||
                                steps[static_cast<size_t>(position + 1)].reverse != step.reverse;
         if (pass_ends)
             for (VideoFrameResult& result : follower.end_pass()) finished.push_back(std::move(result));
         size_t objects = 0;
         for (const VideoFrameResult& result : finished) {
-            files.add(to_tracked(result, image.width, image.height));
+            files.add(to_tracked(result, image->width, image->height));
             objects = result.objects.size();
         }
         progress.show(position + 1, objects);

@@ -59,6 +59,12 @@ void append_detections(const ConceptVideoConfig& rules, int phrase, std::span<co
     const std::vector<int> kept = kept_detections(scores, stack, rules.score_threshold_detection, rules.det_nms_thresh);
     if (kept.empty()) return;
     const int64_t before = stack_size(out.masks);
+    if (before == 0 && kept.size() == scores.size()) {  // all of the first phrase: as they are
+        out.masks = stack;
+        out.scores.assign(scores.begin(), scores.end());
+        out.phrases.assign(scores.size(), phrase);
+        return;
+    }
     Tensor joined = Tensor::host({before + static_cast<int64_t>(kept.size()), stack.dim(1), stack.dim(2)});
     if (before > 0) std::memcpy(joined.raw(), out.masks.raw(), static_cast<size_t>(out.masks.numel()) * sizeof(float));
     for (size_t i = 0; i < kept.size(); ++i) {
@@ -131,7 +137,8 @@ FramePlan ConceptBook::plan(const FrameMoment& when, const FrameDetections& dete
     if (static_cast<int64_t>(count) != stack_size(tracks.masks) || count != tracks.object_scores.size())
         fail("expected a mask and a score for each of ", count, " tracks, found ", stack_size(tracks.masks), " and ",
              tracks.object_scores.size());
-    const Association association = associate(rules_, detections, inside(tracks.masks), plan.ids, phrases());
+    const std::vector<Mask> shapes = inside(tracks.masks);
+    const Association association = associate(rules_, detections, shapes, plan.ids, phrases());
     plan.new_detections = within_limit(association.new_detections, detections.scores,
                                        rules_.max_num_objects - static_cast<int64_t>(count));
     add_tracks(when, detections, plan);
@@ -146,7 +153,7 @@ FramePlan ConceptBook::plan(const FrameMoment& when, const FrameDetections& dete
         }
     if (count > 0) {
         if (rules_.suppress_overlapping_based_on_recent_occlusion_threshold > 0)
-            suppress_recently_hidden(when, plan, tracks.masks);
+            suppress_recently_hidden(when, plan, shapes, tracks.masks);
         write_memories(detections, plan, tracks.masks);
     }
     for (const int id : plan.removed) remove(id);
@@ -218,10 +225,14 @@ void ConceptBook::judge(const FrameMoment& when, FramePlan& plan) const {
     std::sort(plan.removed.begin(), plan.removed.end());
 }
 
-void ConceptBook::suppress_recently_hidden(const FrameMoment& when, const FramePlan& plan, const Tensor& masks) {
+void ConceptBook::suppress_recently_hidden(const FrameMoment& when, const FramePlan& plan, std::span<const Mask> shapes,
+                                           const Tensor& masks) {
     const size_t count = plan.ids.size();
-    const std::vector<Mask> shapes = inside(masks);
-    const std::vector<float> overlaps = mask_overlaps(shapes, shapes);
+    std::vector<float> overlaps;  // made when the first is asked for, which on most frames none is
+    const auto overlap = [&](size_t i, size_t j) {
+        if (overlaps.empty()) overlaps = mask_overlaps(shapes, shapes);
+        return overlaps[i * count + j];
+    };
     std::vector<int64_t> hidden;
     for (size_t i = 0; i < count; ++i)
         hidden.push_back(tracks_[i].last_hidden.value_or(contains(plan.removed, plan.ids[i]) ? kAlways : kNever));
@@ -230,7 +241,7 @@ void ConceptBook::suppress_recently_hidden(const FrameMoment& when, const FrameP
         for (size_t j = 0; j < count; ++j)
             suppressed |= i != j && tracks_[i].phrase == tracks_[j].phrase &&
                           gives_way(hidden[i], hidden[j], when.reverse) &&
-                          overlaps[i * count + j] >= rules_.suppress_overlapping_based_on_recent_occlusion_threshold;
+                          overlap(i, j) >= rules_.suppress_overlapping_based_on_recent_occlusion_threshold;
         const bool absent = mask_area(shapes[i]) == 0;
         tracks_[i].last_hidden = suppressed || absent ? when.frame : hidden[i];
         if (suppressed) std::ranges::fill(stack_row(masks, static_cast<int64_t>(i)), kSuppressed);

@@ -117,7 +117,8 @@ private:
     void add_tracks(const FrameMoment& when, const FrameDetections& detections, FramePlan& plan);
     void count_matches(const Association& association, bool reverse);
     void judge(const FrameMoment& when, FramePlan& plan) const;
-    void suppress_recently_hidden(const FrameMoment& when, const FramePlan& plan, const Tensor& masks);
+    void suppress_recently_hidden(const FrameMoment& when, const FramePlan& plan, std::span<const Mask> shapes,
+                                  const Tensor& masks);
     void write_memories(const FrameDetections& detections, FramePlan& plan, const Tensor& masks) const;
 
     ConceptVideoConfig rules_;

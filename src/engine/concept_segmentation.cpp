@@ -49,14 +49,23 @@ Box scaled_box(const float* cxcywh, int width, int height) {
             (cxcywh[1] + 0.5F * cxcywh[3]) * h};
 }
 
-// Queries whose score passes the threshold, best first.
-std::vector<Detection> rank(const Tensor& logits, const Tensor& boxes, float presence, float threshold, int width,
-                            int height) {
+// What the decoder says of a prompt's queries, side by side so that it comes to the host at once: the presence, a logit
+// for each query, a box for each.
+Tensor answers_of(Ops& ops, const Sam3Detector::Output& output) {
+    const int64_t batch = output.logits.dim(0);
+    return ops.download(ops.concat(
+        {output.presence.reshape({batch, 1}), output.logits, output.boxes.reshape({batch, 4 * output.logits.dim(1)})},
+        1));
+}
+
+// Queries whose score passes the threshold, best first. logits [queries], boxes [queries, 4]
+std::vector<Detection> rank(const float* logits, const float* boxes, int64_t queries, float presence, float threshold,
+                            const Size& image) {
     std::vector<Detection> found;
-    for (int query = 0; query < static_cast<int>(logits.numel()); ++query) {
-        const float score = sigmoid(logits.data<float>()[query]) * presence;
+    for (int query = 0; query < static_cast<int>(queries); ++query) {
+        const float score = sigmoid(logits[query]) * presence;
         if (score > threshold)
-            found.push_back({score, scaled_box(boxes.data<float>() + 4 * query, width, height), {}, query});
+            found.push_back({score, scaled_box(boxes + 4 * query, image.width, image.height), {}, query});
     }
     std::stable_sort(found.begin(), found.end(),
                      [](const Detection& a, const Detection& b) { return a.score > b.score; });
@@ -175,32 +184,49 @@ DetectorFeatures ImageSession::features_for(std::span<const ConceptPrompt> promp
     return gathered;
 }
 
-std::vector<ConceptResult> ImageSession::segment(std::span<const ConceptPrompt> prompts) {
+StartedConcepts ImageSession::start(std::span<const ConceptPrompt> prompts) {
+    if (!encoded()) fail("no image was encoded: encode one before segmenting");
+    const std::span<const ConceptPrompt> first = prompts.first(std::min(kPromptsPerBatch, prompts.size()));
+    if (first.empty()) return {};
+    return {first.size(), detect(first)};
+}
+
+std::vector<ConceptResult> ImageSession::segment(std::span<const ConceptPrompt> prompts,
+                                                 const StartedConcepts& started) {
     if (!encoded()) fail("no image was encoded: encode one before segmenting");
     for (const ConceptPrompt& prompt : prompts)
         if (!(prompt.options.threshold >= 0 && prompt.options.threshold <= 1))
             fail("the score threshold must lie between 0 and 1, found ", prompt.options.threshold);
     std::vector<ConceptResult> results;
-    for (size_t start = 0; start < prompts.size(); start += kPromptsPerBatch)
-        detect_batch(prompts.subspan(start, std::min(kPromptsPerBatch, prompts.size() - start)), results);
+    if (started.prompts > 0) read_out(started.output, prompts.first(started.prompts), results);
+    while (results.size() < prompts.size()) {
+        const size_t begin = results.size();
+        const auto some = prompts.subspan(begin, std::min(kPromptsPerBatch, prompts.size() - begin));
+        read_out(detect(some), some, results);
+    }
     return results;
 }
 
-void ImageSession::detect_batch(std::span<const ConceptPrompt> prompts, std::vector<ConceptResult>& results) {
+Sam3Detector::Output ImageSession::detect(std::span<const ConceptPrompt> prompts) {
     std::vector<PromptPart> parts;
     for (const ConceptPrompt& prompt : prompts) parts.push_back(encode_prompt(prompt));
-    Sam3Detector::Output output;
-    {
-        const DetectorFeatures features = features_for(prompts);
-        const Timing timing = time_step("concept_decoder");
-        output = model_->detector().detect(ops_, features, model_->detector().join(ops_, parts));
-    }
+    const DetectorFeatures features = features_for(prompts);
+    const Timing timing = time_step("concept_decoder");
+    return model_->detector().detect(ops_, features, model_->detector().join(ops_, parts));
+}
+
+void ImageSession::read_out(const Sam3Detector::Output& output, std::span<const ConceptPrompt> prompts,
+                            std::vector<ConceptResult>& results) {
     if (ops_.tracing()) {
         ops_.trace("masks.logits", model_->detector().masks(ops_, output.pixels, output.queries));
         ops_.trace("semantic.logits", model_->detector().semantic(ops_, output.pixels));
     }
-    for (size_t i = 0; i < prompts.size(); ++i)
-        results.push_back(read_out(output, static_cast<int64_t>(i), prompts[i]));
+    const Timing timing = time_step("masks");
+    const Tensor answers = answers_of(ops_, output);
+    for (size_t i = 0; i < prompts.size(); ++i) {
+        const auto row = static_cast<int64_t>(i);
+        results.push_back(read_out(output, row, answers.data<float>() + row * answers.dim(1), prompts[i]));
+    }
 }
 
 DeviceDetections ImageSession::segment_on_device(const ConceptPrompt& prompt, int64_t count) {
@@ -221,17 +247,18 @@ DeviceDetections ImageSession::segment_on_device(const ConceptPrompt& prompt, in
             ops_.resize_above(maps, size.height, size.width, sigmoid_first ? 0.5F : 0.0F)};
 }
 
-ConceptResult ImageSession::read_out(const Sam3Detector::Output& output, int64_t row, const ConceptPrompt& prompt) {
+// answers: the row of answers_of
+ConceptResult ImageSession::read_out(const Sam3Detector::Output& output, int64_t row, const float* answers,
+                                     const ConceptPrompt& prompt) {
     const ConceptOptions& options = prompt.options;
     const ImageSize size = sizes_[static_cast<size_t>(prompt.image)];
     const bool suppress_boxes = options.nms_threshold < 1.0F && options.nms_on_boxes;
     const bool suppress_masks = options.nms_threshold < 1.0F && !options.nms_on_boxes;
-    const Timing timing = time_step("masks");
+    const int64_t queries = output.logits.dim(1);
     ConceptResult result;
-    result.presence = sigmoid(ops_.download(output.presence.slice(0, row, 1)).data<float>()[0]);
-    std::vector<Detection> found =
-        rank(ops_.download(output.logits.slice(0, row, 1)), ops_.download(output.boxes.slice(0, row, 1)),
-             result.presence, options.threshold, size.width, size.height);
+    result.presence = sigmoid(answers[0]);
+    std::vector<Detection> found = rank(answers + 1, answers + 1 + queries, queries, result.presence, options.threshold,
+                                        {size.width, size.height});
     if (suppress_boxes) {
         std::vector<Box> boxes;
         for (const Detection& detection : found) boxes.push_back(detection.box);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace sam3 {
 
@@ -31,12 +32,6 @@ Tensor object_mask(const Tensor& stack, int detection) {
     std::transform(logits.begin(), logits.end(), mask.data<float>(),
                    [](float logit) { return logit >= kDetectionInside ? 1.0F : 0.0F; });
     return mask;
-}
-
-Tensor copy_of(const Tensor& host) {
-    Tensor copy = Tensor::host(host.shape());
-    std::memcpy(copy.raw(), host.raw(), static_cast<size_t>(host.numel()) * sizeof(float));
-    return copy;
 }
 
 // The object with its new answer; an object that was not visible becomes so.
@@ -125,8 +120,12 @@ std::vector<VideoFrameResult> ConceptTracker::push_encoded(std::optional<int64_t
     last_ = frame;
     encoding_ = session_->encodings();
     ++pushed_;
-    const FrameDetections detections = detect();
+    // The device looks for the phrases while the host tidies up what was followed.
     FrameTracks tracks = follow(frame);
+    const std::vector<ConceptPrompt> wanted = prompts();
+    StartedConcepts started = session_->start(wanted);
+    clean_up(tracks.masks, rules().fill_hole_area, session_->ops().threads());
+    const FrameDetections detections = detect(wanted, std::exchange(started, {}));
     FramePlan plan;
     {
         const Timing timing = session_->time_step("rules");
@@ -139,25 +138,30 @@ std::vector<VideoFrameResult> ConceptTracker::push_encoded(std::optional<int64_t
     return rendered(queue_.take_ready());
 }
 
-FrameDetections ConceptTracker::detect() {
+// One for each phrase that is looked for, in their order.
+std::vector<ConceptPrompt> ConceptTracker::prompts() const {
     std::vector<ConceptPrompt> prompts;
-    std::vector<int> numbers;
-    for (size_t i = 0; i < phrases_.size(); ++i) {
-        if (!phrases_[i].active) continue;
+    for (const Phrase& phrase : phrases_) {
+        if (!phrase.active) continue;
         ConceptPrompt prompt;
-        prompt.text = phrases_[i].text;
+        prompt.text = phrase.text;
         prompt.options.threshold = rules().score_threshold_detection;
         prompt.options.top_k = options_.most_detections;
         prompt.options.full_size = false;
         prompts.push_back(std::move(prompt));
-        numbers.push_back(static_cast<int>(i));
     }
-    std::vector<ConceptResult> results = session_->segment(prompts);
+    return prompts;
+}
+
+FrameDetections ConceptTracker::detect(std::span<const ConceptPrompt> prompts, const StartedConcepts& started) {
+    std::vector<ConceptResult> results = session_->segment(prompts, started);
     FrameDetections detections;
-    for (size_t i = 0; i < results.size(); ++i) {
+    size_t next = 0;
+    for (size_t i = 0; i < phrases_.size(); ++i) {
+        if (!phrases_[i].active) continue;
         std::vector<float> scores;
-        const Tensor stack = stack_by_query(results[i].detections, scores);
-        append_detections(rules(), numbers[i], scores, stack, detections);
+        const Tensor stack = stack_by_query(results[next++].detections, scores);
+        append_detections(rules(), static_cast<int>(i), scores, stack, detections);
     }
     return detections;
 }
@@ -168,7 +172,6 @@ FrameTracks ConceptTracker::follow(int64_t frame) {
     step.remember = false;
     TrackedFrame tracked = tracker_.step(session_->ops(), session_->interactive_features(), frame, step);
     if (tracked.ids != book_.ids()) fail("the tracker lost an object: ", tracked.ids.size(), " of ", ids().size());
-    clean_up(tracked.masks, rules().fill_hole_area);
     return {tracked.masks, std::move(tracked.object_score)};
 }
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -74,7 +75,8 @@ private:
 
     int64_t next_frame(std::optional<int64_t> index) const;
     StepOptions step_options() const;
-    FrameDetections detect();
+    std::vector<ConceptPrompt> prompts() const;
+    FrameDetections detect(std::span<const ConceptPrompt> prompts, const StartedConcepts& started);
     FrameTracks follow(int64_t frame);
     void carry_out(int64_t frame, const FramePlan& plan, const FrameDetections& detections);
     std::vector<VideoFrameResult> rendered(const std::vector<PendingFrame>& frames) const;

@@ -89,6 +89,12 @@ struct DeviceDetections {
     Tensor masks;   // u8 [K, H, W]
 };
 
+// The network's part for some prompts, on which the device may still be at work.
+struct StartedConcepts {
+    size_t prompts = 0;  // the first so many
+    Sam3Detector::Output output{};
+};
+
 // One thread's work on a batch of images: encode once, prompt often.
 class ImageSession {
 public:
@@ -98,7 +104,10 @@ public:
     // Pixels that are in the device's memory already, u8 [N, S, S, 3], S the network's own size.
     void encode_on_device(const Tensor& pixels);
     bool encoded() const { return !sizes_.empty(); }
-    std::vector<ConceptResult> segment(std::span<const ConceptPrompt> prompts);
+
+    // Begins with prompts and does not wait for the device; segment() with the same prompts goes on from there.
+    StartedConcepts start(std::span<const ConceptPrompt> prompts);
+    std::vector<ConceptResult> segment(std::span<const ConceptPrompt> prompts, const StartedConcepts& started = {});
 
     // The `count` best detections whatever their scores, at the size of the image, without waiting for the device:
     // for programs whose next step runs there too. The prompt's options are not looked at.
@@ -139,8 +148,11 @@ private:
     const DetectorFeatures& detector_features();
     Tensor encode_geometry(int image, const GeometryPrompt& geometry);
     DetectorFeatures features_for(std::span<const ConceptPrompt> prompts);
-    void detect_batch(std::span<const ConceptPrompt> prompts, std::vector<ConceptResult>& results);
-    ConceptResult read_out(const Sam3Detector::Output& output, int64_t row, const ConceptPrompt& prompt);
+    Sam3Detector::Output detect(std::span<const ConceptPrompt> prompts);
+    void read_out(const Sam3Detector::Output& output, std::span<const ConceptPrompt> prompts,
+                  std::vector<ConceptResult>& results);
+    ConceptResult read_out(const Sam3Detector::Output& output, int64_t row, const float* answers,
+                           const ConceptPrompt& prompt);
     Tensor candidate_masks(const Sam3Detector::Output& output, int64_t row, const std::vector<Detection>& candidates);
     void forget_images();
     void encode_pixels(const Tensor& pixels, std::vector<ImageSize> sizes);

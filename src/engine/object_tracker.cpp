@@ -124,8 +124,8 @@ std::vector<ObjectTracker::Task> ObjectTracker::plan(int64_t frame, const StepOp
 }
 
 // image [1 or B, H, W, C]: the frame as these objects see it.
-void ObjectTracker::decode(Ops& ops, const InteractiveFeatures& features, const Tensor& image,
-                           std::span<Task* const> tasks) const {
+ObjectTracker::Answered ObjectTracker::decode(Ops& ops, const InteractiveFeatures& features, const Tensor& image,
+                                              std::span<Task* const> tasks) const {
     const MemoryTracker& tracker = model_->tracker();
     std::vector<InteractivePrompt> prompts(tasks.size());
     std::vector<bool> compete;
@@ -133,17 +133,11 @@ void ObjectTracker::decode(Ops& ops, const InteractiveFeatures& features, const 
         if (tasks[i]->prompt) prompts[i].where = tasks[i]->prompt->where;
         compete.push_back(tracker.competes(tasks[i]->first, point_count(prompts[i].where)));
     }
-    const MemoryTracker::Answer answer =
-        tracker.decode(ops, image, features.fine, prompts, compete, model_->image_size());
-    for (size_t i = 0; i < tasks.size(); ++i) {
-        tasks[i]->masks = own_row(ops, answer.masks, i);
-        tasks[i]->pointer = own_row(ops, answer.pointers, i);
-        tasks[i]->object_score = answer.object_score[i];
-        tasks[i]->iou = answer.iou[i];
-    }
+    return answered(ops, tracker.decode(ops, image, features.fine, prompts, compete, model_->image_size()), tasks);
 }
 
-void ObjectTracker::adopt(Ops& ops, const InteractiveFeatures& features, std::span<Task* const> tasks) const {
+ObjectTracker::Answered ObjectTracker::adopt(Ops& ops, const InteractiveFeatures& features,
+                                             std::span<Task* const> tasks) const {
     const int64_t size = model_->image_size();
     Tensor given = Tensor::host({static_cast<int64_t>(tasks.size()), size, size});
     for (size_t i = 0; i < tasks.size(); ++i) {
@@ -153,22 +147,41 @@ void ObjectTracker::adopt(Ops& ops, const InteractiveFeatures& features, std::sp
                     static_cast<size_t>(size * size) * sizeof(float));
     }
     const MemoryTracker::Answer answer = model_->tracker().adopt(ops, features.map, features.fine, given);
-    for (size_t i = 0; i < tasks.size(); ++i) {
-        tasks[i]->masks = own_row(ops, answer.masks, i);
-        tasks[i]->pointer = own_row(ops, answer.pointers, i);
-        tasks[i]->given = answer.adopted.select(0, static_cast<int64_t>(i));
-        tasks[i]->object_score = answer.object_score[i];
-        tasks[i]->iou = answer.iou[i];
-    }
+    for (size_t i = 0; i < tasks.size(); ++i) tasks[i]->given = answer.adopted.select(0, static_cast<int64_t>(i));
+    return answered(ops, answer, tasks);
 }
 
-void ObjectTracker::follow(Ops& ops, const InteractiveFeatures& features, const Moment& moment,
-                           std::span<Task* const> tasks) const {
+ObjectTracker::Answered ObjectTracker::follow(Ops& ops, const InteractiveFeatures& features, const Moment& moment,
+                                              std::span<Task* const> tasks) const {
     const MemoryTracker& tracker = model_->tracker();
     std::vector<ObjectMemory> memories;
     for (const Task* task : tasks)
         memories.push_back(task->object->bank.recall(tracker.config(), model_->behaviour(), moment));
-    decode(ops, features, tracker.with_memory(ops, features.map, memories), tasks);
+    return decode(ops, features, tracker.with_memory(ops, features.map, memories), tasks);
+}
+
+ObjectTracker::Answered ObjectTracker::answered(Ops& ops, const MemoryTracker::Answer& answer,
+                                                std::span<Task* const> tasks) {
+    for (size_t i = 0; i < tasks.size(); ++i) {
+        tasks[i]->masks = own_row(ops, answer.masks, i);
+        tasks[i]->pointer = own_row(ops, answer.pointers, i);
+        tasks[i]->batch = answer.masks;
+        tasks[i]->row = static_cast<int64_t>(i);
+    }
+    return {{tasks.begin(), tasks.end()}, answer.scores};
+}
+
+// [N, h, w]; without a copy where they are a whole batch in its order.
+Tensor ObjectTracker::masks_of(Ops& ops, std::span<Task* const> tasks) {
+    const Tensor& batch = tasks.front()->batch;
+    bool whole = batch && batch.dim(0) == static_cast<int64_t>(tasks.size());
+    for (size_t i = 0; i < tasks.size(); ++i)
+        whole = whole && tasks[i]->batch && tasks[i]->batch.raw() == batch.raw() &&
+                tasks[i]->row == static_cast<int64_t>(i);
+    if (whole) return batch;
+    std::vector<Tensor> masks;
+    for (const Task* task : tasks) masks.push_back(task->masks);
+    return stack(ops, masks);
 }
 
 void ObjectTracker::store(const Task& task, int64_t frame) const {
@@ -195,54 +208,88 @@ void ObjectTracker::write_memories(Ops& ops, const InteractiveFeatures& features
         for (Task* task : tasks)
             if ((together ? any : task->prompt.has_value()) == binary) group.push_back(task);
         in_chunks(group, followed_together(ops), [&](std::span<Task* const> chunk) {
-            std::vector<Tensor> masks;
             std::vector<bool> seen;
-            for (const Task* task : chunk) {
-                const Tensor full = enlarged(ops, task->masks.unsqueeze(0), model_->image_size(), /*antialias=*/false);
-                masks.push_back(task->given ? task->given : full.select(0, 0));
-                seen.push_back(task->object_score > 0);
-            }
-            const Tensor tokens = model_->tracker().encode_memory(ops, features.map, stack(ops, masks), binary, seen);
+            for (const Task* task : chunk) seen.push_back(task->object_score > 0);
+            const Tensor tokens =
+                model_->tracker().encode_memory(ops, features.map, full_masks(ops, chunk), binary, seen);
             for (size_t i = 0; i < chunk.size(); ++i)
                 chunk[i]->object->bank.find(frame)->tokens = own_row(ops, tokens, i);
         });
     }
 }
 
+// [N, S, S] at the size of the network's input; adopted masks as they were given.
+Tensor ObjectTracker::full_masks(Ops& ops, std::span<Task* const> tasks) const {
+    const int64_t size = model_->image_size();
+    if (std::none_of(tasks.begin(), tasks.end(), [](const Task* task) { return task->given.defined(); }))
+        return enlarged(ops, masks_of(ops, tasks), size, /*antialias=*/false);
+    std::vector<Tensor> masks;
+    for (const Task* task : tasks)
+        masks.push_back(task->given ? task->given
+                                    : enlarged(ops, task->masks.unsqueeze(0), size, /*antialias=*/false).select(0, 0));
+    return stack(ops, masks);
+}
+
+// Sends all objects through the network that were not answered earlier. The device may still be at it afterwards.
+std::vector<ObjectTracker::Answered> ObjectTracker::answer(Ops& ops, const InteractiveFeatures& features,
+                                                           const Moment& moment, std::vector<Task>& tasks) const {
+    std::vector<Task*> clicked;
+    std::vector<Task*> adopted;
+    std::vector<Task*> followed;
+    for (Task& task : tasks)
+        if (!task.reused)
+            (task.prompt && task.prompt->mask ? adopted : task.first ? clicked : followed).push_back(&task);
+    std::vector<Answered> answers;
+    if (!clicked.empty()) {
+        const Tensor image = model_->tracker().without_memory(ops, features.map);
+        in_chunks(clicked, kPromptedTogether,
+                  [&](std::span<Task* const> chunk) { answers.push_back(decode(ops, features, image, chunk)); });
+    }
+    in_chunks(adopted, kPromptedTogether,
+              [&](std::span<Task* const> chunk) { answers.push_back(adopt(ops, features, chunk)); });
+    in_chunks(followed, followed_together(ops),
+              [&](std::span<Task* const> chunk) { answers.push_back(follow(ops, features, moment, chunk)); });
+    return answers;
+}
+
+// What the answers say, and the masks of all tasks: here the host waits for the device, once for everything.
+TrackedFrame ObjectTracker::read(Ops& ops, const std::vector<Answered>& answers, std::vector<Task>& tasks) {
+    TrackedFrame result;
+    if (tasks.empty()) return result;
+    std::vector<Task*> all;
+    for (Task& task : tasks) all.push_back(&task);
+    const Tensor masks = masks_of(ops, all);
+    if (!answers.empty()) {
+        std::vector<Tensor> parts;
+        for (const Answered& some : answers) parts.push_back(some.scores);
+        const Tensor scores = ops.download(ops.concat(parts, 0));
+        const float* next = scores.data<float>();
+        for (const Answered& some : answers)
+            for (Task* task : some.tasks) {
+                task->object_score = *next++;
+                task->iou = *next++;
+            }
+    }
+    result.masks = ops.download(masks);
+    for (const Task& task : tasks) {
+        result.ids.push_back(task.id);
+        result.object_score.push_back(task.object_score);
+    }
+    return result;
+}
+
 TrackedFrame ObjectTracker::step(Ops& ops, const InteractiveFeatures& features, int64_t frame,
                                  const StepOptions& options) {
     std::vector<Task> tasks = plan(frame, options);
     mark_pass(frame, options.reverse);
-    std::vector<Task*> clicked;
-    std::vector<Task*> adopted;
-    std::vector<Task*> followed;
-    std::vector<Task*> answered;
-    for (Task& task : tasks) {
-        if (task.reused) continue;
-        (task.prompt && task.prompt->mask ? adopted : task.first ? clicked : followed).push_back(&task);
-        answered.push_back(&task);
-    }
-    if (!clicked.empty()) {
-        const Tensor image = model_->tracker().without_memory(ops, features.map);
-        in_chunks(clicked, kPromptedTogether,
-                  [&](std::span<Task* const> chunk) { decode(ops, features, image, chunk); });
-    }
-    in_chunks(adopted, kPromptedTogether, [&](std::span<Task* const> chunk) { adopt(ops, features, chunk); });
-    in_chunks(followed, followed_together(ops), [&](std::span<Task* const> chunk) {
-        follow(ops, features, {frame, options.reverse, options.total_frames}, chunk);
-    });
-    for (const Task* task : answered) store(*task, frame);
-    if (options.remember) write_memories(ops, features, answered, frame);
+    const std::vector<Answered> answers = answer(ops, features, {frame, options.reverse, options.total_frames}, tasks);
+    TrackedFrame result = read(ops, answers, tasks);
+    std::vector<Task*> news;
+    for (const Answered& some : answers) news.insert(news.end(), some.tasks.begin(), some.tasks.end());
+    for (const Task* task : news) store(*task, frame);
+    // The device writes memories while the caller works on the masks.
+    if (options.remember) write_memories(ops, features, news, frame);
     prune(frame);
-
-    TrackedFrame result;
-    std::vector<Tensor> masks;
-    for (const Task& task : tasks) {
-        result.ids.push_back(task.id);
-        result.object_score.push_back(task.object_score);
-        masks.push_back(task.masks);
-    }
-    if (!masks.empty()) result.masks = ops.download(stack(ops, masks));
     return result;
 }
 

@@ -83,19 +83,34 @@ private:
         bool first = false;   // a frame without a past: it was never followed there
         bool reused = false;  // answered earlier
         Tensor masks{};       // [h, w] logits
+        Tensor batch{};       // [B, h, w]: those of all that were answered together
+        int64_t row = 0;      // of the batch
         Tensor given{};       // [S, S] logits of an adopted mask
         Tensor pointer{};     // [C]
         float object_score = 0, iou = 0;
     };
 
+    // Answers that the device still works on, for tasks that went through the network together.
+    struct Answered {
+        std::vector<Task*> tasks;
+        Tensor scores;  // [B, 2]
+    };
+
     std::vector<Task> plan(int64_t frame, const StepOptions& options);
-    void decode(Ops& ops, const InteractiveFeatures& features, const Tensor& image, std::span<Task* const> tasks) const;
-    void adopt(Ops& ops, const InteractiveFeatures& features, std::span<Task* const> tasks) const;
-    void follow(Ops& ops, const InteractiveFeatures& features, const Moment& moment,
-                std::span<Task* const> tasks) const;
+    Answered decode(Ops& ops, const InteractiveFeatures& features, const Tensor& image,
+                    std::span<Task* const> tasks) const;
+    Answered adopt(Ops& ops, const InteractiveFeatures& features, std::span<Task* const> tasks) const;
+    Answered follow(Ops& ops, const InteractiveFeatures& features, const Moment& moment,
+                    std::span<Task* const> tasks) const;
+    static Answered answered(Ops& ops, const MemoryTracker::Answer& answer, std::span<Task* const> tasks);
+    static Tensor masks_of(Ops& ops, std::span<Task* const> tasks);
+    std::vector<Answered> answer(Ops& ops, const InteractiveFeatures& features, const Moment& moment,
+                                 std::vector<Task>& tasks) const;
     void store(const Task& task, int64_t frame) const;
     void write_memories(Ops& ops, const InteractiveFeatures& features, std::span<Task* const> tasks,
                         int64_t frame) const;
+    Tensor full_masks(Ops& ops, std::span<Task* const> tasks) const;
+    static TrackedFrame read(Ops& ops, const std::vector<Answered>& answers, std::vector<Task>& tasks);
     void mark_pass(int64_t frame, bool reverse);
     void prune(int64_t frame);
 

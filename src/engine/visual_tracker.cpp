@@ -70,7 +70,8 @@ TrackPrompt VisualTracker::prompt_of(const VisualQuery& query, bool correction) 
 VideoFrameResult VisualTracker::result_of(const TrackedFrame& tracked, int64_t frame) {
     const Timing timing = session_->time_step("render");
     const auto count = static_cast<int64_t>(tracked.ids.size());
-    if (count > 0 && options_.clean_up_area > 0) clean_up(tracked.masks, options_.clean_up_area);
+    if (count > 0 && options_.clean_up_area > 0)
+        clean_up(tracked.masks, options_.clean_up_area, session_->ops().threads());
     const Size size = session_->original_size();
     PendingFrame pending{frame, size.width, size.height, {}};
     for (int64_t i = 0; i < count; ++i) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <numeric>
 
 namespace sam3 {
@@ -62,11 +63,49 @@ struct PackedMask {
     PixelBox bounds;
 };
 
+// Eight pixels at a time: the first is the lowest byte.
+static_assert(std::endian::native == std::endian::little);
+constexpr size_t kTogether = sizeof(uint64_t);
+
+uint64_t eight_pixels(const uint8_t* pixels) {
+    uint64_t bytes = 0;
+    std::memcpy(&bytes, pixels, kTogether);
+    return bytes;
+}
+
+// 1 for each byte that is not 0, in one byte.
+uint64_t bits_of(uint64_t bytes) {
+    constexpr uint64_t kLow = 0x7f7f7f7f7f7f7f7f;
+    const uint64_t set = ((((bytes & kLow) + kLow) | bytes) & ~kLow) >> 7U;  // 1 in each such byte
+    return (set * 0x0102040810204080) >> 56U;                                // byte k moves to bit 56 + k
+}
+
+// How many pixels come before the first that is set, at most `count`; behind the last that is set, likewise.
+size_t clear_before(const uint8_t* pixels, size_t count) {
+    size_t i = 0;
+    for (; i + kTogether <= count; i += kTogether)
+        if (const uint64_t bytes = eight_pixels(pixels + i))
+            return i + static_cast<size_t>(std::countr_zero(bytes)) / 8;
+    while (i < count && pixels[i] == 0) ++i;
+    return i;
+}
+size_t clear_behind(const uint8_t* pixels, size_t count) {
+    size_t i = 0;
+    for (; i + kTogether <= count; i += kTogether)
+        if (const uint64_t bytes = eight_pixels(pixels + count - i - kTogether))
+            return i + static_cast<size_t>(std::countl_zero(bytes)) / 8;
+    while (i < count && pixels[count - 1 - i] == 0) ++i;
+    return i;
+}
+
 PackedMask pack(const Mask& mask) {
     PackedMask packed;
-    packed.words.assign((mask.data.size() + 63) / 64, 0);
-    for (size_t i = 0; i < mask.data.size(); ++i)
-        packed.words[i / 64] |= static_cast<uint64_t>(mask.data[i] != 0) << (i % 64);
+    const size_t count = mask.data.size();
+    packed.words.assign((count + 63) / 64, 0);
+    size_t i = 0;
+    for (; i + kTogether <= count; i += kTogether)
+        packed.words[i / 64] |= bits_of(eight_pixels(mask.data.data() + i)) << (i % 64);
+    for (; i < count; ++i) packed.words[i / 64] |= static_cast<uint64_t>(mask.data[i] != 0) << (i % 64);
     for (const uint64_t word : packed.words) packed.area += std::popcount(word);
     packed.bounds = mask_bounds(mask);
     return packed;
@@ -99,15 +138,12 @@ PixelBox mask_bounds(const Mask& mask) {
     check_mask(mask);
     PixelBox box{mask.width, mask.height, 0, 0};
     for (int y = 0; y < mask.height; ++y) {
-        const auto first = mask.data.begin() + static_cast<std::ptrdiff_t>(mask.index(0, y));
-        const auto last = first + mask.width;
-        const auto is_set = [](uint8_t value) { return value != 0; };
-        const auto left = std::find_if(first, last, is_set);
-        if (left == last) continue;
-        const auto right =
-            std::find_if(std::make_reverse_iterator(last), std::make_reverse_iterator(left), is_set).base();
-        box.x0 = std::min(box.x0, static_cast<int>(left - first));
-        box.x1 = std::max(box.x1, static_cast<int>(right - first));
+        const uint8_t* const row = mask.data.data() + mask.index(0, y);
+        const auto width = static_cast<size_t>(mask.width);
+        const size_t left = clear_before(row, width);
+        if (left == width) continue;
+        box.x0 = std::min(box.x0, static_cast<int>(left));
+        box.x1 = std::max(box.x1, static_cast<int>(width - clear_behind(row, width)));
         box.y0 = std::min(box.y0, y);
         box.y1 = y + 1;
     }

@@ -11,6 +11,7 @@ namespace sam3 {
 namespace {
 
 constexpr float kAbsentLogit = -1024.0F;                       // a mask's logits where its object is not seen
+constexpr float kHuge = 3e38F;                                 // makes every positive number at least 1
 constexpr float kAdoptedScale = 20.0F, kAdoptedBias = -10.0F;  // logits that stand for an adopted mask
 constexpr float kPointerTemperature = 10000.0F;
 
@@ -23,8 +24,6 @@ void encode_distance(float distance, int64_t channels, float* out) {
         out[half + i] = std::cos(distance / divisor);
     }
 }
-
-std::vector<float> to_vector(const Tensor& host) { return {host.data<float>(), host.data<float>() + host.numel()}; }
 
 Tensor as_maps(const Tensor& masks) { return masks.reshape({masks.dim(0), masks.dim(1), masks.dim(2), 1}); }
 
@@ -153,19 +152,24 @@ Tensor MemoryTracker::replace_rows(Ops& ops, const Tensor& rows, const std::vect
     return ops.concat(parts, 0);
 }
 
-MemoryTracker::Answer MemoryTracker::finish(Ops& ops, const SamMaskDecoder::Output& output,
-                                            const std::vector<bool>& compete) const {
+// Chosen where they are, so that nobody waits for the device.
+MemoryTracker::Choice MemoryTracker::best_candidates(Ops& ops, const SamMaskDecoder::Output& output) {
+    const int64_t batch = output.masks.dim(0);
+    const int64_t candidates = output.masks.dim(1) - 1;
+    const Tensor masks = output.masks.reshape({batch, candidates + 1, output.masks.dim(2) * output.masks.dim(3)});
+    const auto [iou, best] = ops.topk(output.iou.slice(1, 1, candidates), 1);
+    return {ops.gather_rows(masks.slice(1, 1, candidates), best),
+            ops.gather_rows(output.mask_tokens.slice(1, 1, candidates), best), iou};
+}
+
+MemoryTracker::Choice MemoryTracker::single_or_best(Ops& ops, const SamMaskDecoder::Output& output,
+                                                    const std::vector<bool>& compete) const {
     const int64_t batch = output.masks.dim(0);
     const int64_t count = output.masks.dim(1);
-    const int64_t height = output.masks.dim(2);
-    const int64_t width = output.masks.dim(3);
     const Tensor iou = ops.download(output.iou);
-    Answer answer;
-    answer.object_score = to_vector(ops.download(output.object_score));
-
     Tensor masks = Tensor::host({batch, 1}, DType::i32);   // which candidate's mask
     Tensor tokens = Tensor::host({batch, 1}, DType::i32);  // which candidate's token
-    std::vector<bool> seen;
+    Tensor chosen = Tensor::host({batch, 1});
     for (int64_t b = 0; b < batch; ++b) {
         const float* quality = iou.data<float>() + b * count;
         const auto best = static_cast<int32_t>(std::max_element(quality + 1, quality + count) - quality);
@@ -175,14 +179,30 @@ MemoryTracker::Answer MemoryTracker::finish(Ops& ops, const SamMaskDecoder::Outp
                                            stability_.holds(ops.download(output.masks.select(0, b).select(0, 0))));
         masks.data<int32_t>()[b] = single ? 0 : best;
         tokens.data<int32_t>()[b] = competing ? best : 0;
-        answer.iou.push_back(quality[masks.data<int32_t>()[b]]);
-        seen.push_back(answer.object_score[static_cast<size_t>(b)] > 0);
+        chosen.data<float>()[b] = quality[masks.data<int32_t>()[b]];
     }
-    const Tensor chosen = ops.gather_rows(output.masks.reshape({batch, count, height * width}), ops.upload(masks));
-    answer.masks =
-        replace_rows(ops, chosen.reshape({batch, height, width}), seen, ops.full({1, height, width}, kAbsentLogit));
-    const Tensor token = ops.gather_rows(output.mask_tokens, ops.upload(tokens)).reshape({batch, channels_});
-    answer.pointers = replace_rows(ops, pointer_head_.forward(ops, token), seen, no_pointer_);
+    const Tensor flat = output.masks.reshape({batch, count, output.masks.dim(2) * output.masks.dim(3)});
+    return {ops.gather_rows(flat, ops.upload(masks)), ops.gather_rows(output.mask_tokens, ops.upload(tokens)),
+            ops.upload(chosen)};
+}
+
+MemoryTracker::Answer MemoryTracker::finish(Ops& ops, const SamMaskDecoder::Output& output,
+                                            const std::vector<bool>& compete) const {
+    const int64_t batch = output.masks.dim(0);
+    const bool all = std::all_of(compete.begin(), compete.end(), [](bool competes) { return competes; });
+    const Choice choice = all ? best_candidates(ops, output) : single_or_best(ops, output, compete);
+    // 1 where the object is seen, else 0, so that products and sums put other values in place of the rest exactly.
+    const Tensor seen = ops.clamp(ops.affine(output.object_score, kHuge, 0.0F), 0.0F, 1.0F);
+    const Tensor absent = ops.affine(seen, -1.0F, 1.0F);
+
+    Answer answer;
+    const Tensor masks =
+        ops.mul(choice.masks.reshape({batch, output.masks.dim(2), output.masks.dim(3)}), seen.reshape({batch, 1, 1}));
+    ops.add_(masks, ops.affine(absent, kAbsentLogit, 0.0F).reshape({batch, 1, 1}));
+    answer.masks = masks;
+    const Tensor pointers = pointer_head_.forward(ops, choice.tokens.reshape({batch, channels_}));
+    answer.pointers = ops.add(ops.mul(pointers, seen), ops.mul(no_pointer_, absent));
+    answer.scores = ops.concat({output.object_score, choice.iou}, 1);
     ops.trace("memory.pointer", answer.pointers);
     return answer;
 }
@@ -215,8 +235,12 @@ MemoryTracker::Answer MemoryTracker::adopt(Ops& ops, const Tensor& map, const st
     answer.masks =
         ops.resize(adopted, height, width, Interpolation::bilinear, /*antialias=*/true).reshape({batch, height, width});
     answer.pointers = replace_rows(ops, answer.pointers, seen, no_pointer_);
-    answer.iou.assign(prompts.size(), 1.0F);
-    for (size_t i = 0; i < seen.size(); ++i) answer.object_score[i] = (seen[i] ? kAdoptedScale : 0.0F) + kAdoptedBias;
+    Tensor scores = Tensor::host({batch, 2});
+    for (int64_t b = 0; b < batch; ++b) {
+        scores.data<float>()[2 * b] = (seen[static_cast<size_t>(b)] ? kAdoptedScale : 0.0F) + kAdoptedBias;
+        scores.data<float>()[2 * b + 1] = 1.0F;
+    }
+    answer.scores = ops.upload(scores);
     return answer;
 }
 

@@ -31,11 +31,10 @@ class MemoryTracker {
 public:
     // One row per object.
     struct Answer {
-        Tensor masks;                     // [B, 4H, 4W] logits; all -1024 where the object is not seen
-        Tensor pointers;                  // [B, C]
-        std::vector<float> object_score;  // logits; the object is seen where above 0
-        std::vector<float> iou;           // predicted quality
-        Tensor adopted;                   // [B, S, S] logits of masks that were adopted
+        Tensor masks;     // [B, 4H, 4W] logits; all -1024 where the object is not seen
+        Tensor pointers;  // [B, C]
+        Tensor scores;    // [B, 2]: a logit, the object is seen where it is above 0; the mask's predicted quality
+        Tensor adopted;   // [B, S, S] logits of masks that were adopted
     };
 
     // `head` must outlive the tracker.
@@ -51,6 +50,7 @@ public:
     // Whether the candidates compete for a prompt of so many points (a box counts as two).
     bool competes(bool first_frame, int points) const;
     // image [1 or B, H, W, C] from one of the two above; all objects in one call of the decoder.
+    // Waits for the device only where an object's candidates do not compete and its single mask may be unstable.
     Answer decode(Ops& ops, const Tensor& image, const std::vector<Tensor>& fine,
                   const std::vector<InteractivePrompt>& prompts, const std::vector<bool>& compete,
                   int64_t image_size) const;
@@ -67,6 +67,14 @@ private:
     std::shared_ptr<const Tensor> positions_for(Ops& ops, int64_t height, int64_t width) const;
     std::pair<Tensor, Tensor> pointer_tokens(Ops& ops, const ObjectMemory& memory) const;
     MemoryTokens gather(Ops& ops, const std::vector<ObjectMemory>& objects, int64_t height, int64_t width) const;
+    // What became of the decoder's masks: one an object, the token its pointer is made of, the mask's quality.
+    struct Choice {
+        Tensor masks;   // [B, 1, 4H * 4W]
+        Tensor tokens;  // [B, 1, C]
+        Tensor iou;     // [B, 1]
+    };
+    static Choice best_candidates(Ops& ops, const SamMaskDecoder::Output& output);
+    Choice single_or_best(Ops& ops, const SamMaskDecoder::Output& output, const std::vector<bool>& compete) const;
     Answer finish(Ops& ops, const SamMaskDecoder::Output& output, const std::vector<bool>& compete) const;
     Tensor replace_rows(Ops& ops, const Tensor& rows, const std::vector<bool>& keep, const Tensor& other) const;
 

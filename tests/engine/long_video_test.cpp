@@ -32,6 +32,7 @@ int64_t resident_bytes() {
 struct Growth {
     size_t held = 0;       // bytes of memories
     int64_t resident = 0;  // bytes of the process
+    size_t device = 0;     // bytes of the model's device that are in use, weights among them
 };
 
 // The ids and masks of some frames as one number.
@@ -50,23 +51,26 @@ uint64_t digest(const std::vector<VideoFrameResult>& frames) {
 
 // Runs `push` over the whole video; saves in the middle, restores into `fresh`, and runs the second half again.
 template <typename Tracker, typename Make, typename Push>
-void expect_bounded_and_repeatable(const std::string& name, const Make& make, const Push& push) {
+void expect_bounded_and_repeatable(const std::string& name, const Device& device, const Make& make, const Push& push) {
     const int64_t total = frame_count();
     const int64_t early = std::max<int64_t>(total / 10, 45);  // by then every window is full
     const std::string path = testing::TempDir() + name + ".session";
     std::unique_ptr<Tracker> tracker = make();
+    const auto measured = [&] { return Growth{tracker->memory_bytes(), resident_bytes(), device.memory().in_use}; };
     Growth before;
     std::vector<uint64_t> second_half;
     for (int64_t frame = 0; frame < total; ++frame) {
         if (frame == total / 2) tracker->save(path);
         const uint64_t result = digest(push(*tracker, frame));
         if (frame >= total / 2) second_half.push_back(result);
-        if (frame == early) before = {tracker->memory_bytes(), resident_bytes()};
+        if (frame == early) before = measured();
     }
-    const Growth after{tracker->memory_bytes(), resident_bytes()};
+    const Growth after = measured();
     std::cout << name << ": " << total << " frames; after frame " << early << " and at the end memories " << before.held
-              << " and " << after.held << " bytes, resident " << before.resident << " and " << after.resident << "\n";
+              << " and " << after.held << " bytes, resident " << before.resident << " and " << after.resident
+              << ", on the device " << before.device << " and " << after.device << "\n";
     EXPECT_GT(after.held, 0U);
+    EXPECT_LE(static_cast<double>(after.device), 1.02 * static_cast<double>(before.device));
     EXPECT_LE(static_cast<double>(after.held), 1.02 * static_cast<double>(before.held));
     // In a short run the pages that the first frames touch count for too much.
     if (total >= 1000) {
@@ -92,9 +96,10 @@ TEST(LongVideo, ClicksHoldBoundedMemoryAndRestoreExactly) {
         tracker->prompt(clip.picture(0), 0, 2, query);
         return tracker;
     };
-    expect_bounded_and_repeatable<VisualTracker>("clicks", make, [&](VisualTracker& tracker, int64_t frame) {
-        return std::vector<VideoFrameResult>{tracker.track(clip.picture(frame % clip.count()), frame)};
-    });
+    expect_bounded_and_repeatable<VisualTracker>(
+        "clicks", clip.model->device(), make, [&](VisualTracker& tracker, int64_t frame) {
+            return std::vector<VideoFrameResult>{tracker.track(clip.picture(frame % clip.count()), frame)};
+        });
 }
 
 TEST(LongVideo, ConceptsHoldBoundedMemoryAndRestoreExactly) {
@@ -115,9 +120,10 @@ TEST(LongVideo, ConceptsHoldBoundedMemoryAndRestoreExactly) {
         options.rules.high_iou_thresh = 0.3F;
         return std::make_unique<ConceptTracker>(std::make_shared<ImageSession>(clip.model, 2), options);
     };
-    expect_bounded_and_repeatable<ConceptTracker>("concepts", make, [&](ConceptTracker& tracker, int64_t frame) {
-        return tracker.push(clip.picture(frame % clip.count()), frame);
-    });
+    expect_bounded_and_repeatable<ConceptTracker>("concepts", clip.model->device(), make,
+                                                  [&](ConceptTracker& tracker, int64_t frame) {
+                                                      return tracker.push(clip.picture(frame % clip.count()), frame);
+                                                  });
 }
 
 }  // namespace

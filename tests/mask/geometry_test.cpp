@@ -21,6 +21,34 @@ TEST(Geometry, BoundsTouchTheOutermostPixels) {
     EXPECT_EQ(mask_bounds(Mask(0, 0)), PixelBox{});
 }
 
+// Pixel by pixel.
+PixelBox plain_bounds(const Mask& mask) {
+    PixelBox box{mask.width, mask.height, 0, 0};
+    for (int y = 0; y < mask.height; ++y)
+        for (int x = 0; x < mask.width; ++x)
+            if (mask.at(x, y) != 0)
+                box = {std::min(box.x0, x), std::min(box.y0, y), std::max(box.x1, x + 1), std::max(box.y1, y + 1)};
+    return box.empty() ? PixelBox{} : box;
+}
+
+TEST(Geometry, BoundsAndOverlapsOfManySizesAreThoseOfSinglePixels) {
+    for (const Mask& mask : test::many_masks()) EXPECT_EQ(mask_bounds(mask), plain_bounds(mask)) << mask.width;
+    unsigned seed = 100;
+    for (int width = 1; width < 40; ++width) {
+        const std::vector<Mask> masks = {test::random_mask(width, 9, ++seed, 0.03),
+                                         test::random_mask(width, 9, ++seed)};
+        for (const Mask& mask : masks) EXPECT_EQ(mask_bounds(mask), plain_bounds(mask)) << width;
+        EXPECT_EQ(mask_overlaps(masks, masks)[1], mask_overlap(masks[0], masks[1])) << width;
+    }
+    Mask single(29, 1);
+    for (int x = 0; x < single.width; ++x) {
+        single.data.assign(single.data.size(), 0);
+        single.at(x, 0) = x % 2 == 0 ? 1 : 255;  // any value but 0 counts
+        EXPECT_EQ(mask_bounds(single), (PixelBox{x, 0, x + 1, 1}));
+        EXPECT_EQ(mask_overlaps({&single, 1}, {&single, 1}).front(), 1.0F);
+    }
+}
+
 TEST(Geometry, OverlapsOfBoxes) {
     EXPECT_FLOAT_EQ(box_iou({0, 0, 2, 2}, {1, 0, 3, 2}), 1.0F / 3.0F);
     EXPECT_EQ(box_iou({0, 0, 1, 1}, {1, 0, 2, 1}), 0.0F);

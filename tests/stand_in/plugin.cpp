@@ -36,12 +36,9 @@ public:
     void* allocate(size_t bytes) {
         const std::lock_guard lock(mutex_);
         const size_t size = block_size(bytes);
+        void* const block = find(size);
         stats_.in_use += size;
         stats_.peak = std::max(stats_.peak, stats_.in_use);
-        const auto free = free_.find(size);
-        if (free == free_.end()) return grow(size);
-        void* const block = free->second;
-        free_.erase(free);
         return block;
     }
     void release(void* block, size_t bytes) {
@@ -66,8 +63,21 @@ public:
 
 private:
     static size_t block_size(size_t bytes) { return std::bit_ceil(std::max(bytes, kPage)); }
+    void* find(size_t size) {
+        auto free = free_.find(size);
+        if (free == free_.end() && stats_.reserved + size <= kReserved) return grow(size);
+        if (free == free_.end()) free = free_.upper_bound(size);  // a larger one, of which the rest stays free
+        if (free == free_.end()) return grow(size);
+        auto* const block = static_cast<char*>(free->second);
+        size_t whole = free->first;
+        free_.erase(free);
+        for (; whole > size; whole /= 2) free_.emplace(whole / 2, block + whole / 2);
+        return block;
+    }
     void* grow(size_t size) {
-        if (stats_.reserved + size > kReserved) throw std::bad_alloc();
+        if (stats_.reserved + size > kReserved)
+            fail("out of GPU memory: wanted ", size >> 20U, " MiB more, ", (kReserved - stats_.reserved) >> 20U,
+                 " MiB are free: use a smaller batch or image, or --device cpu");
         void* const block = begin_ + stats_.reserved;
         stats_.reserved += size;
         return block;
