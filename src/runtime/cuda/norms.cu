@@ -1,3 +1,4 @@
+#include "runtime/cuda/early.cuh"
 #include "runtime/cuda/strided.cuh"
 
 // Layer normalisation and softmax: a row belongs to some lanes of one warp, or to a block.
@@ -89,6 +90,8 @@ __global__ void __launch_bounds__(kWarp* kWarps) layer_norm_of_few_rows(LayerNor
     constexpr int kSize = kWarp * kWarps;
     constexpr int kPieces = 2;  // of four channels, of a thread
     const auto plus = [](float a, float b) { return a + b; };
+    let_next_start();
+    wait_for_earlier();
     const X* const x = args.x + blockIdx.x * args.x_stride;
     const int thread = threadIdx.x;
     const int pieces = args.channels / 4;
@@ -162,27 +165,28 @@ void start_in_registers(const LayerNorm<X, Out>& args, cudaStream_t stream) {
 }
 
 template <int kWarps, typename X, typename Out>
-void start_few_rows(const LayerNorm<X, Out>& args, cudaStream_t stream) {
-    const auto blocks = static_cast<unsigned>(args.rows);
-    if (args.activation == Activation::none)
-        layer_norm_of_few_rows<kWarps, false><<<blocks, kWarp * kWarps, 0, stream>>>(args);
-    else
-        layer_norm_of_few_rows<kWarps, true><<<blocks, kWarp * kWarps, 0, stream>>>(args);
+void start_few_rows(const ExecContext& context, const LayerNorm<X, Out>& args, cudaStream_t stream) {
+    void (*const kernel)(LayerNorm<X, Out>) = args.activation == Activation::none
+                                                  ? layer_norm_of_few_rows<kWarps, false, X, Out>
+                                                  : layer_norm_of_few_rows<kWarps, true, X, Out>;
+    KernelLaunch(dim3(static_cast<unsigned>(args.rows)), kWarp * kWarps, 0, stream)
+        .early(context)
+        .start("layer_norm", kernel, args);
 }
 
 template <typename X, typename Out>
-void start_layer_norm(const LayerNorm<X, Out>& args, bool fours, cudaStream_t stream) {
+void start_layer_norm(const ExecContext& context, const LayerNorm<X, Out>& args, bool fours, cudaStream_t stream) {
     constexpr int64_t kFewRows = 512;
     const int channels = args.channels;
     const bool few = args.rows <= kFewRows;
     if (!fours || channels > 1536)
         layer_norm_of_any_size<<<blocks_of(args.rows * kWarp), kThreads, 0, stream>>>(args);
     else if (few && channels > 1024)
-        start_few_rows<6>(args, stream);
+        start_few_rows<6>(context, args, stream);
     else if (few && channels > 256)
-        start_few_rows<4>(args, stream);
+        start_few_rows<4>(context, args, stream);
     else if (few && channels > 64)
-        start_few_rows<1>(args, stream);
+        start_few_rows<1>(context, args, stream);
     else if (channels == 4)
         start_in_registers<1, 1>(args, stream);
     else if (channels <= 16)
@@ -231,7 +235,7 @@ void layer_norm(const ExecContext& context, const LayerNormArgs& args) {
                 args.beta.data<const float>(),  args.eps,           args.activation,
                 args.out.data<Out>(),           args.out.stride(0), args.x.dim(0),
                 static_cast<int>(args.x.dim(1))};
-            launch(context, "layer_norm", [&](cudaStream_t stream) { start_layer_norm(all, fours, stream); });
+            launch(context, "layer_norm", [&](cudaStream_t stream) { start_layer_norm(context, all, fours, stream); });
         });
     });
 }
