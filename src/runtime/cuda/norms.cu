@@ -36,6 +36,8 @@ __device__ float4 normalised(float4 v, float mean, float scale, float4 gamma, fl
 // kLanes lanes hold a row in registers, kPieces times four channels each: memory is read once.
 template <int kLanes, int kPieces, bool kActivated, typename X, typename Out>
 __global__ void layer_norm_in_registers(LayerNorm<X, Out> args) {
+    let_next_start();
+    wait_for_earlier();
     const int64_t row = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / kLanes;
     const int lane = threadIdx.x % kLanes;
     const int pieces = row < args.rows ? args.channels / 4 : 0;
@@ -156,12 +158,13 @@ __global__ void layer_norm_of_any_size(LayerNorm<X, Out> args) {
 }
 
 template <int kLanes, int kPieces, typename X, typename Out>
-void start_in_registers(const LayerNorm<X, Out>& args, cudaStream_t stream) {
-    const unsigned blocks = blocks_of(args.rows * kLanes);
-    if (args.activation == Activation::none)
-        layer_norm_in_registers<kLanes, kPieces, false><<<blocks, kThreads, 0, stream>>>(args);
-    else
-        layer_norm_in_registers<kLanes, kPieces, true><<<blocks, kThreads, 0, stream>>>(args);
+void start_in_registers(const ExecContext& context, const LayerNorm<X, Out>& args, cudaStream_t stream) {
+    void (*const kernel)(LayerNorm<X, Out>) = args.activation == Activation::none
+                                                  ? layer_norm_in_registers<kLanes, kPieces, false, X, Out>
+                                                  : layer_norm_in_registers<kLanes, kPieces, true, X, Out>;
+    KernelLaunch(dim3(blocks_of(args.rows * kLanes)), kThreads, 0, stream)
+        .early(context)
+        .start("layer_norm", kernel, args);
 }
 
 template <int kWarps, typename X, typename Out>
@@ -188,17 +191,17 @@ void start_layer_norm(const ExecContext& context, const LayerNorm<X, Out>& args,
     else if (few && channels > 64)
         start_few_rows<1>(context, args, stream);
     else if (channels == 4)
-        start_in_registers<1, 1>(args, stream);
+        start_in_registers<1, 1>(context, args, stream);
     else if (channels <= 16)
-        start_in_registers<4, 1>(args, stream);
+        start_in_registers<4, 1>(context, args, stream);
     else if (channels <= 64)
-        start_in_registers<16, 1>(args, stream);
+        start_in_registers<16, 1>(context, args, stream);
     else if (channels <= 256)
-        start_in_registers<32, 2>(args, stream);
+        start_in_registers<32, 2>(context, args, stream);
     else if (channels <= 1024)
-        start_in_registers<32, 8>(args, stream);
+        start_in_registers<32, 8>(context, args, stream);
     else
-        start_in_registers<32, 12>(args, stream);
+        start_in_registers<32, 12>(context, args, stream);
 }
 
 bool has_rows_of_fours(const Tensor& x) {
