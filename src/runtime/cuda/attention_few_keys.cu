@@ -235,7 +235,7 @@ void start_for(const ExecContext& context, const FewKeys& a, const AttentionShap
 
 bool few_keys_take(const AttentionShape& shape, const ScoreTerms& terms, int window) {
     const bool size = shape.head_size == 16 || shape.head_size == 32 || shape.head_size == 64;
-    return window == 0 && size && shape.keys <= kMostKeys && !terms.any_bias();
+    return window == 0 && size && shape.value_size == shape.head_size && shape.keys <= kMostKeys && !terms.any_bias();
 }
 
 void attention_few_keys(const ExecContext& context, const AttentionArgs& args, const AttentionShape& shape,
