@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <numbers>
+#include <tuple>
 
 namespace sam3 {
 
@@ -91,12 +92,14 @@ void DetrDecoder::place_queries(Ops& ops, const Tensor& boxes, const Tensor& pos
 // Post-norm; x [B, 1 + Q, C].
 Tensor DetrDecoder::layer_forward(Ops& ops, const Layer& layer, const Tensor& input, const Tensor& query_position,
                                   const KeysValues& seen, const Tensor& text_mask, const AttentionOptions& bias) const {
-    const Tensor placed = ops.stored_sum(input, query_position);
-    Tensor x = layer.self_norm.forward(ops, layer.self_attention.forward(ops, placed, input, input));
-    Tensor q = layer.text_attention.project_query(ops, ops.stored_sum(x, query_position));
-    x = layer.text_norm.forward(
-        ops, layer.text_attention.attend(ops, q, seen.text_keys, seen.text_values, x, {.key_mask = text_mask}));
-    q = layer.vision_attention.project_query(ops, ops.stored_sum(x, query_position));
+    const Tensor placed_input = ops.stored_sum(input, query_position);
+    auto [x, placed] = layer.self_norm.forward_placed(
+        ops, layer.self_attention.forward(ops, placed_input, input, input), query_position);
+    Tensor q = layer.text_attention.project_query(ops, placed);
+    std::tie(x, placed) = layer.text_norm.forward_placed(
+        ops, layer.text_attention.attend(ops, q, seen.text_keys, seen.text_values, x, {.key_mask = text_mask}),
+        query_position);
+    q = layer.vision_attention.project_query(ops, placed);
     x = layer.vision_norm.forward(ops,
                                   layer.vision_attention.attend(ops, q, seen.vision_keys, seen.vision_values, x, bias));
     return layer.mlp_norm.forward(ops, layer.mlp.forward(ops, x, x));

@@ -21,25 +21,24 @@ FusionEncoder::FusionEncoder(const nn::LoadContext& context, const Scope& scope,
 }
 
 Tensor FusionEncoder::look_around(Ops& ops, const Layer& layer, const Tensor& x, const Tensor& positions) {
-    const Tensor h = layer.norm1.forward(ops, x);
-    return layer.self_attention.forward(ops, ops.add(h, positions), h, x);
+    const auto [h, placed] = layer.norm1.forward_placed(ops, x, positions);
+    return layer.self_attention.forward(ops, placed, h, x);
 }
 
 Tensor FusionEncoder::begin(Ops& ops, const Tensor& features, const Tensor& positions) const {
     const Tensor x = ops.cast(features, DType::f32);  // what the layers add up
-    return look_around(ops, layers_.front(), x, ops.stored(positions));
+    return look_around(ops, layers_.front(), x, positions);
 }
 
 Tensor FusionEncoder::forward(Ops& ops, const Tensor& begun, const Tensor& positions,
                               const PromptTokens& prompt) const {
-    const Tensor placed = ops.stored(positions);
     const Tensor tokens = ops.stored(prompt.tokens);
     const std::vector<Tensor> keys = prompt_keys_.forward(ops, tokens);
     const std::vector<Tensor> values = prompt_values_.forward(ops, tokens);
     Tensor x = ops.contiguous(begun.expand(0, prompt.tokens.dim(0)));
     for (size_t i = 0; i < layers_.size(); ++i) {
         const Layer& layer = layers_[i];
-        if (i > 0) x = look_around(ops, layer, x, placed);
+        if (i > 0) x = look_around(ops, layer, x, positions);
         const Tensor query = layer.cross_attention.project_query(ops, layer.norm2.forward(ops, x));
         x = layer.cross_attention.attend(ops, query, keys[i], values[i], x, {.key_mask = prompt.mask});
         x = layer.mlp.forward(ops, layer.norm3.forward(ops, x), x);

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace sam3::nn {
@@ -41,6 +42,10 @@ public:
               Result result = Result::input);
     Tensor forward(Ops& ops, const Tensor& x, Activation activation = Activation::none) const {
         return ops.layer_norm(x, gamma_, beta_, eps_, activation, type_);
+    }
+    // The norm, and its sum with positions.
+    std::pair<Tensor, Tensor> forward_placed(Ops& ops, const Tensor& x, const Tensor& positions) const {
+        return ops.layer_norm_and_sum(x, gamma_, beta_, eps_, positions, type_);
     }
 
 private:

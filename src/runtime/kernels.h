@@ -82,6 +82,8 @@ struct LayerNormArgs {   // over the last dimension; out may have another type t
     float eps;
     Activation activation;
     Tensor out;
+    Tensor added{};  // [R, C], repeated for the rows (a multiple of R), of any float type; with `sum`, or undefined
+    Tensor sum{};    // out + added, of any float type, dense; then without activation
 };
 struct GroupNormArgs {  // x [N, H, W, C], statistics over H, W and C / groups
     Tensor x, gamma, beta;
@@ -149,6 +151,12 @@ struct BinaryArgs {  // a and b broadcast to the shape of out by Ops: any stride
     Binary function;
     Tensor out;
 };
+// What is left to do for a layer norm's sum by a device that does not do it at once.
+inline BinaryArgs sum_of(const LayerNormArgs& norm) {
+    const int64_t repeats = norm.sum.dim(0) / norm.added.dim(0);
+    const Shape shape{repeats, norm.added.dim(0), norm.added.dim(1)};
+    return {norm.out.reshape(shape), norm.added.unsqueeze(0).expand(0, repeats), Binary::add, norm.sum.reshape(shape)};
+}
 struct CopyArgs {  // same shape; strided on either side; converts between f32, f16, bf16, i32, u8
     Tensor x, out;
 };

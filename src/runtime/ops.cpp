@@ -40,6 +40,15 @@ Tensor broadcast_to(Tensor x, const Shape& shape) {
     return x;
 }
 
+// Whether rows of the one shape, over and over again, make the other.
+bool repeats_rows(const Shape& some, const Shape& all) {
+    int first = 0;
+    while (first < some.rank() && some[first] == 1) ++first;
+    bool same = some.rank() >= 2 && some.rank() <= all.rank();
+    for (int i = 1; i <= some.rank() - first && same; ++i) same = some[some.rank() - i] == all[all.rank() - i];
+    return same && some[-1] == all[-1];
+}
+
 Shape with_last(Shape shape, int64_t last) {
     shape[-1] = last;
     return shape;
@@ -231,6 +240,21 @@ Tensor Ops::layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
     run("layer_norm", device_.kernels().layer_norm, LayerNormArgs{matrix(x), gamma, beta, eps, activation, matrix(out)},
         out, 8.0 * static_cast<double>(x.numel()));
     return out;
+}
+
+std::pair<Tensor, Tensor> Ops::layer_norm_and_sum(const Tensor& x, const Tensor& gamma, const Tensor& beta, float eps,
+                                                  const Tensor& added, DType type) {
+    require(gamma.shape() == Shape({x.dim(-1)}) && beta.shape() == gamma.shape(), "layer_norm",
+            "weights do not fit the input: " + shapes(gamma, x));
+    require(repeats_rows(added.shape(), x.shape()), "layer_norm",
+            "what is added does not fit the input: " + shapes(added, x));
+    Tensor out = empty(x.shape(), type);
+    Tensor sum = empty(x.shape(), device_.storage_type(context_.precision));
+    if (out.numel() > 0)
+        run("layer_norm", device_.kernels().layer_norm,
+            LayerNormArgs{matrix(x), gamma, beta, eps, Activation::none, matrix(out), matrix(added), matrix(sum)}, out,
+            9.0 * static_cast<double>(x.numel()));
+    return {out, sum};
 }
 
 Tensor Ops::group_norm(const Tensor& x, int groups, const Tensor& gamma, const Tensor& beta, float eps,

@@ -62,6 +62,9 @@ public:
     void rope_2d_(const Tensor& x, const Tensor& table, int heads, int window = 0);
     Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, float eps,
                       Activation activation = Activation::none, DType type = DType::f32);
+    // The norm, and its sum with `added` as stored_sum() gives it; `added` is repeated as it is in add().
+    std::pair<Tensor, Tensor> layer_norm_and_sum(const Tensor& x, const Tensor& gamma, const Tensor& beta, float eps,
+                                                 const Tensor& added, DType type = DType::f32);
     Tensor group_norm(const Tensor& x, int groups, const Tensor& gamma, const Tensor& beta, float eps,
                       Activation activation = Activation::none);
     Tensor softmax(const Tensor& x);
@@ -90,7 +93,7 @@ public:
     Tensor cast(const Tensor& x, DType type);
     // In the type that the device keeps between the layers of a large part: for what several of them read.
     Tensor stored(const Tensor& x) { return cast(x, device_.storage_type(context_.precision)); }
-    Tensor stored_sum(const Tensor& a, const Tensor& b);  // stored(add(a, b)) in one step
+    Tensor stored_sum(const Tensor& a, const Tensor& b);          // stored(add(a, b)) in one step
     void copy_(const Tensor& destination, const Tensor& source);  // shapes equal, either side strided
     Tensor permute(const Tensor& x, const std::vector<int>& order);
     Tensor concat(const std::vector<Tensor>& parts, int dim);

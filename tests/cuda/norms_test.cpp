@@ -35,6 +35,20 @@ TEST_F(GpuNorms, LayerNormOfManyRowsEqualsTheCpus) {  // others take a block a r
                     [&](const Side& side) { return side.ops.layer_norm(side[0], side[1], side[2], 1e-6F); });
 }
 
+TEST_F(GpuNorms, LayerNormAddsUp) {
+    for (int64_t channels : {6, 16, 256, 1024, 1540})
+        for (int64_t rows : {20, 400})
+            for (DType added : kFloatTypes)
+                for (Layout layout : {Layout::dense, Layout::part})
+                    for (bool second : {false, true})
+                        compare({{{2, rows, channels}}, {{channels}}, {{channels}}, {{rows, channels}, added, layout}},
+                                kF32Tolerance, [&](const Side& side) {
+                                    const auto both =
+                                        side.ops.layer_norm_and_sum(side[0], side[1], side[2], 1e-5F, side[3]);
+                                    return second ? both.second : both.first;
+                                });
+}
+
 TEST_F(GpuNorms, LayerNormActivates) {
     for (Activation activation : kActivations)
         for (int64_t rows : {45, 600})

@@ -1,6 +1,8 @@
 #include "support/simd_variants.h"
 #include "support/tensors.h"
 
+#include "util/error.h"
+
 #include <cmath>
 
 namespace sam3 {
@@ -92,6 +94,21 @@ TEST_P(LayerNorm, ResultsDoNotDependOnTheNumberOfThreads) {
 }
 
 SAM3_TEST_SIMD_VARIANTS(LayerNorm);
+
+TEST_P(LayerNorm, AddsRowsThatRepeat) {
+    const Tensor x = random_tensor({3, 5, 24}, 1);
+    const Tensor gamma = random_tensor({24}, 2), beta = random_tensor({24}, 3);
+    Ops ops(cpu(), 2);
+    const Tensor norm = ops.layer_norm(x, gamma, beta, 1e-5F);
+    for (const Shape& shape : {Shape{5, 24}, Shape{1, 5, 24}, Shape{3, 5, 24}}) {
+        const Tensor added = random_tensor(shape, 4);
+        const auto [same, sum] = ops.layer_norm_and_sum(x, gamma, beta, 1e-5F, added);
+        expect_equal(same, norm);
+        expect_equal(sum, ops.add(norm, added));
+    }
+    for (const Shape& shape : {Shape{3, 1, 24}, Shape{3, 24}, Shape{24}, Shape{5, 1}, Shape{2, 5, 24}})
+        EXPECT_THROW(ops.layer_norm_and_sum(x, gamma, beta, 1e-5F, random_tensor(shape, 4)), Error);
+}
 
 }  // namespace
 }  // namespace sam3

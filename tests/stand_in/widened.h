@@ -26,7 +26,7 @@ public:
     }
     void operator()(AttentionArgs& a) { in(a.q, a.k, a.v, a.bias, a.bias_rows, a.bias_cols), out(a.out); }
     void operator()(RopeArgs& a) { in_place(a.x); }
-    void operator()(LayerNormArgs& a) { in(a.x), out(a.out); }
+    void operator()(LayerNormArgs& a) { in(a.x, a.added), out(a.out), out(a.sum); }
     void operator()(GroupNormArgs& a) { in(a.x), out(a.out); }
     void operator()(SoftmaxArgs& a) { in(a.x), out(a.out); }
     void operator()(Conv2dArgs& a) { in(a.x, a.residual), out(a.out); }

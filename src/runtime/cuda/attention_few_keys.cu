@@ -1,4 +1,5 @@
 #include "runtime/cuda/attention.cuh"
+#include "runtime/cuda/early.cuh"
 #include "runtime/cuda/mma.cuh"
 
 #include <algorithm>
@@ -116,6 +117,8 @@ __global__ void __launch_bounds__(32 * kMostWarps) few_keys_kernel(const __grid_
     const int head = blockIdx.y;
     const int image = blockIdx.z;
     const int first = (blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32) * 16;
+    let_next_start();
+    wait_for_earlier();
     if (first >= a.queries) return;  // a whole warp
 
     const int quarter = head * kSize + t * (kSize / 4);
@@ -193,39 +196,46 @@ __global__ void __launch_bounds__(32 * kMostWarps) few_keys_kernel(const __grid_
     }
 }
 
-template <int kSize, typename Out>
-void start(const FewKeys& a, const AttentionShape& shape, cudaStream_t stream) {
+template <int kSize, int kKeyTiles, typename Out>
+void start(const ExecContext& context, const FewKeys& a, const AttentionShape& shape) {
     const int64_t tiles = blocks_for(a.queries, 16);
     constexpr int kFewTiles = 64;  // then each has a block of its own
-    const int warps = tiles <= kFewTiles ? 1 : kMostWarps;
+    const unsigned warps = tiles <= kFewTiles ? 1 : kMostWarps;
     const dim3 grid(static_cast<unsigned>(blocks_for(tiles, warps)), static_cast<unsigned>(shape.heads),
                     static_cast<unsigned>(shape.units));
-    const int threads = 32 * warps;
+    void (*const kernel)(FewKeys) = few_keys_kernel<kSize, kKeyTiles, Out>;
+    launch(context, "attention", [&](cudaStream_t stream) {
+        KernelLaunch(grid, 32 * warps, 0, stream).early(context).start("attention", kernel, a);
+    });
+}
+
+template <int kSize, typename Out>
+void start_with_keys(const ExecContext& context, const FewKeys& a, const AttentionShape& shape) {
     if (a.keys <= 16)
-        few_keys_kernel<kSize, 2, Out><<<grid, threads, 0, stream>>>(a);
+        start<kSize, 2, Out>(context, a, shape);
     else if (a.keys <= 32)
-        few_keys_kernel<kSize, 4, Out><<<grid, threads, 0, stream>>>(a);
+        start<kSize, 4, Out>(context, a, shape);
     else if (a.keys <= 48)
-        few_keys_kernel<kSize, 6, Out><<<grid, threads, 0, stream>>>(a);
+        start<kSize, 6, Out>(context, a, shape);
     else
-        few_keys_kernel<kSize, 8, Out><<<grid, threads, 0, stream>>>(a);
+        start<kSize, 8, Out>(context, a, shape);
 }
 
 template <typename Out>
-void start_for(const FewKeys& a, const AttentionShape& shape, cudaStream_t stream) {
+void start_for(const ExecContext& context, const FewKeys& a, const AttentionShape& shape) {
     if (shape.head_size == 16)
-        start<16, Out>(a, shape, stream);
+        start_with_keys<16, Out>(context, a, shape);
     else if (shape.head_size == 32)
-        start<32, Out>(a, shape, stream);
+        start_with_keys<32, Out>(context, a, shape);
     else
-        start<64, Out>(a, shape, stream);
+        start_with_keys<64, Out>(context, a, shape);
 }
 
 }  // namespace
 
 bool few_keys_take(const AttentionShape& shape, const ScoreTerms& terms, int window) {
     const bool size = shape.head_size == 16 || shape.head_size == 32 || shape.head_size == 64;
-    return window == 0 && size && shape.keys <= kMostKeys && !terms.any_bias();
+    return window == 0 && size && shape.value_size == shape.head_size && shape.keys <= kMostKeys && !terms.any_bias();
 }
 
 void attention_few_keys(const ExecContext& context, const AttentionArgs& args, const AttentionShape& shape,
@@ -233,12 +243,10 @@ void attention_few_keys(const ExecContext& context, const AttentionArgs& args, c
     const FewKeys a{q.data<bf16>(), k.data<bf16>(), v.data<bf16>(), args.out.raw(),      Rows(q),
                     Rows(k),        Rows(v),        Rows(args.out), terms.key_mask,      terms.mask_batch,
                     terms.causal,   shape.queries,  shape.keys,     shape.scale * kLog2E};
-    launch(context, "attention", [&](cudaStream_t stream) {
-        if (args.out.dtype() == DType::f32)
-            start_for<float>(a, shape, stream);
-        else
-            start_for<bf16>(a, shape, stream);
-    });
+    if (args.out.dtype() == DType::f32)
+        start_for<float>(context, a, shape);
+    else
+        start_for<bf16>(context, a, shape);
 }
 
 }  // namespace sam3::cuda

@@ -1,4 +1,5 @@
 #include "runtime/cuda/attention.cuh"
+#include "runtime/cuda/early.cuh"
 #include "runtime/cuda/hopper.cuh"
 #include "runtime/cuda/tensor_map.h"
 
@@ -226,6 +227,8 @@ __global__ void __launch_bounds__(32 * kMostWarps, 2) few_queries_kernel(const _
         publish_barriers();
     }
     __syncthreads();
+    let_next_start();
+    wait_for_earlier();
     if (threadIdx.x == 0)
         for (int i = 0; i < lines; ++i) {
             const unsigned to = shared + i * 2 * kLineBytes;
@@ -320,23 +323,17 @@ CUtensorMap map_of(const Tensor& x, int heads) {
 bool is_shared(const Tensor& x) { return x.stride(0) == 0 || x.dim(0) == 1; }
 
 template <bool kGrid, typename Out>
-void start(const FewQueries& a, dim3 grid, cudaStream_t stream) {
-    const auto kernel = few_queries_kernel<kGrid, Out>;
+void start(const ExecContext& context, const FewQueries& a, dim3 grid) {
+    void (*const kernel)(FewQueries) = few_queries_kernel<kGrid, Out>;
     constexpr int kMostBytes = bytes_for(kMostLines) + kStatesBytes + kBarrierBytes;
     static const cudaError_t raised =
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMostBytes);
     check(raised, "attention");
-    cudaLaunchAttribute cluster{};
-    cluster.id = cudaLaunchAttributeClusterDimension;
-    cluster.val.clusterDim = {grid.x, 1, 1};
-    cudaLaunchConfig_t config{};
-    config.gridDim = grid;
-    config.blockDim = dim3(static_cast<unsigned>(32 * a.tiles * a.groups));
-    config.dynamicSmemBytes = static_cast<size_t>(bytes_for(a.lines_each) + kStatesBytes + kBarrierBytes);
-    config.stream = stream;
-    config.attrs = &cluster;
-    config.numAttrs = 1;
-    check(cudaLaunchKernelEx(&config, kernel, a), "attention");
+    const auto threads = static_cast<unsigned>(32 * a.tiles * a.groups);
+    const auto bytes = static_cast<size_t>(bytes_for(a.lines_each) + kStatesBytes + kBarrierBytes);
+    launch(context, "attention", [&](cudaStream_t stream) {
+        KernelLaunch(grid, threads, bytes, stream).in_clusters(grid.x).early(context).start("attention", kernel, a);
+    });
 }
 
 int splits_for(int lines) {
@@ -387,13 +384,11 @@ void attention_few_queries(const ExecContext& context, const AttentionArgs& args
     a.groups = std::clamp(kMostWarps / a.tiles, 1, a.lines_each);
     const dim3 grid(static_cast<unsigned>(splits), static_cast<unsigned>(blocks_for(tiles, a.tiles)),
                     static_cast<unsigned>(shape.heads * shape.units));
-    launch(context, "attention", [&](cudaStream_t stream) {
-        const bool biased = terms.rows != nullptr;
-        if (args.out.dtype() == DType::f32)
-            biased ? start<true, float>(a, grid, stream) : start<false, float>(a, grid, stream);
-        else
-            biased ? start<true, bf16>(a, grid, stream) : start<false, bf16>(a, grid, stream);
-    });
+    const bool biased = terms.rows != nullptr;
+    if (args.out.dtype() == DType::f32)
+        biased ? start<true, float>(context, a, grid) : start<false, float>(context, a, grid);
+    else
+        biased ? start<true, bf16>(context, a, grid) : start<false, bf16>(context, a, grid);
 }
 
 }  // namespace sam3::cuda

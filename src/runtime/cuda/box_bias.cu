@@ -1,3 +1,4 @@
+#include "runtime/cuda/early.cuh"
 #include "runtime/cuda/strided.cuh"
 
 #include <algorithm>
@@ -63,6 +64,8 @@ __global__ void __launch_bounds__(32 * kWarps) box_bias_kernel(const __grid_cons
     const int warp = threadIdx.x / 32;
     const int first_place = blockIdx.x * kPlaces;
     const int places = (1 + a.queries) * axis.pixels;
+    let_next_start();
+    wait_for_earlier();
     if (first_place >= places) return;
 
     if (threadIdx.x < kPlaces) {
@@ -156,7 +159,9 @@ void box_bias(const ExecContext& context, const BoxBiasArgs& args) {
                     static_cast<int>(args.boxes.dim(1)),
                     {axis_of(args.to_cols, args.cols), axis_of(args.to_rows, args.rows)}};
     const dim3 grid(blocks_of(args.cols.dim(2) * longest, kPlaces), 2, static_cast<unsigned>(args.boxes.dim(0)));
-    launch(context, "box_bias", [&](cudaStream_t stream) { box_bias_kernel<<<grid, 32 * kWarps, 0, stream>>>(a); });
+    launch(context, "box_bias", [&](cudaStream_t stream) {
+        KernelLaunch(grid, 32 * kWarps, 0, stream).early(context).start("box_bias", box_bias_kernel, a);
+    });
 }
 
 }  // namespace sam3::cuda

@@ -1,3 +1,4 @@
+#include "runtime/cuda/early.cuh"
 #include "runtime/cuda/strided.cuh"
 
 // Functions of one and of two tensors, element by element.
@@ -83,6 +84,8 @@ __device__ float4 load_operand(const T* p, bool repeats) {
 
 template <int kWidth, typename T>
 __global__ void unary_kernel(Walk<2> walk, UnaryFunction function, const T* x, T* out) {
+    let_next_start();
+    wait_for_earlier();
     const uint32_t i = thread_number();
     if (i >= walk.count) return;
     int64_t at[2];
@@ -92,6 +95,8 @@ __global__ void unary_kernel(Walk<2> walk, UnaryFunction function, const T* x, T
 
 template <int kWidth, typename A, typename B, typename Out>
 __global__ void binary_kernel(Walk<3> walk, Binary function, const A* a, const B* b, Out* out) {
+    let_next_start();
+    wait_for_earlier();
     const uint32_t i = thread_number();
     if (i >= walk.count) return;
     int64_t at[3];
@@ -116,8 +121,10 @@ void unary(const ExecContext& context, const UnaryArgs& args) {
             constexpr int kWidth = decltype(width)::value;
             for_each_part(merged, kWidth, [&](const Walk<2>& walk, const std::array<int64_t, 2>& from) {
                 launch(context, "unary", [&](cudaStream_t stream) {
-                    unary_kernel<kWidth><<<blocks_of(walk.count), kThreads, 0, stream>>>(
-                        walk, UnaryFunction(args), args.x.data<const T>() + from[0], args.out.data<T>() + from[1]);
+                    KernelLaunch(dim3(blocks_of(walk.count)), kThreads, 0, stream)
+                        .early(context)
+                        .start("unary", unary_kernel<kWidth, T>, walk, UnaryFunction(args),
+                               args.x.data<const T>() + from[0], args.out.data<T>() + from[1]);
                 });
             });
         });
@@ -135,9 +142,11 @@ void binary(const ExecContext& context, const BinaryArgs& args) {
         using Out = typename decltype(out)::type;
         for_each_part(merged, kWidth, [&](const Walk<3>& walk, const std::array<int64_t, 3>& from) {
             launch(context, "binary", [&](cudaStream_t stream) {
-                binary_kernel<kWidth><<<blocks_of(walk.count), kThreads, 0, stream>>>(
-                    walk, args.function, args.a.data<const A>() + from[0], args.b.data<const B>() + from[1],
-                    args.out.data<Out>() + from[2]);
+                KernelLaunch(dim3(blocks_of(walk.count)), kThreads, 0, stream)
+                    .early(context)
+                    .start("binary", binary_kernel<kWidth, A, B, Out>, walk, args.function,
+                           args.a.data<const A>() + from[0], args.b.data<const B>() + from[1],
+                           args.out.data<Out>() + from[2]);
             });
         });
     };

@@ -1,3 +1,4 @@
+#include "runtime/cuda/early.cuh"
 #include "runtime/cuda/strided.cuh"
 
 // Rows by number, the largest of a row, and encodings of positions.
@@ -151,11 +152,13 @@ __global__ void topk_by_search(Topk<T> args) {
 __global__ void sine_embed_kernel(uint32_t count, Divisor pairs, float temperature, float scale, const float* x,
                                   float2* out) {
     const uint32_t i = thread_number();
-    if (i >= count) return;
     uint32_t row = i;
     const uint32_t pair = pairs.take(row);
     const float exponent = static_cast<float>(2 * pair) / static_cast<float>(2 * pairs.divisor);
     const auto period = static_cast<float>(pow(static_cast<double>(temperature), static_cast<double>(exponent)));
+    let_next_start();
+    wait_for_earlier();
+    if (i >= count) return;
     const float angle = x[row] * scale / period;
     out[i] = {sinf(angle), cosf(angle)};
 }
@@ -199,9 +202,10 @@ void sine_embed(const ExecContext& context, const SineEmbedArgs& args) {
     const int64_t pairs = args.dim / 2;
     const uint32_t count = count_of("sine_embed", x.numel() * pairs);
     launch(context, "sine_embed", [&](cudaStream_t stream) {
-        sine_embed_kernel<<<blocks_of(count), kThreads, 0, stream>>>(count, Divisor(pairs), args.temperature,
-                                                                     args.scale, x.data<const float>(),
-                                                                     static_cast<float2*>(args.out.raw()));
+        KernelLaunch(dim3(blocks_of(count)), kThreads, 0, stream)
+            .early(context)
+            .start("sine_embed", sine_embed_kernel, count, Divisor(pairs), args.temperature, args.scale,
+                   x.data<const float>(), static_cast<float2*>(args.out.raw()));
     });
 }
 

@@ -1,5 +1,5 @@
+#include "runtime/cuda/early.cuh"
 #include "runtime/cuda/hopper.cuh"
-#include "runtime/cuda/kernels.h"
 #include "runtime/cuda/weights.h"
 
 #include <array>
@@ -138,6 +138,22 @@ __device__ inline void multiply_chunks(const FewRows& a, float (&sums)[kRowTiles
     }
 }
 
+// Brings a block's weights to the cache, half a line of it a chunk.
+template <typename W>
+__device__ inline void fetch_weights(const FewRows& a, int first_column, int begin, int end, int thread) {
+    constexpr int kChunkBytes = 64;
+    const auto* const w = static_cast<const unsigned char*>(a.w);
+    const int64_t row_bytes = static_cast<int64_t>(a.depth) * sizeof(W);
+    const int columns = min(kColumns, a.columns - first_column);
+    const int pairs = (end - begin + 1) / 2;
+    for (int i = thread; i < columns * pairs; i += kThreads) {
+        const int column = i / pairs;
+        const int chunk = begin + (i - column * pairs) * 2;
+        const auto* const at = w + (first_column + column) * row_bytes + chunk * kChunkBytes;
+        asm volatile("prefetch.global.L2 [%0];\n" ::"l"(at));
+    }
+}
+
 // Four results of a row: where they go, and what is added to them, which is read long before it is needed.
 template <typename Out>
 struct Piece {
@@ -192,6 +208,13 @@ __global__ void __launch_bounds__(kThreads) few_rows_kernel(FewRows a) {
     const int first_column = static_cast<int>(blockIdx.y) * kColumns;
     const int first_row = static_cast<int>(blockIdx.z) * kRows;
 
+    const int begin = rank * a.chunks_each;
+    const int end = min(begin + a.chunks_each, a.depth / Plan<X, W>::kChunk);
+    let_next_start();
+    // Nobody else writes weights: they can be on their way while an earlier kernel makes the rows.
+    fetch_weights<W>(a, first_column, begin, end, thread);
+    wait_for_earlier();
+
     // Each block of the cluster stores a part of the results.
     const int pieces = kPieces / splits;
     Piece<Out> own[kMostPieces];
@@ -201,8 +224,6 @@ __global__ void __launch_bounds__(kThreads) few_rows_kernel(FewRows a) {
             own[i].load(a, first_row, first_column, rank * pieces + thread + i * kThreads);
 
     float sums[kRowTiles][kColumnTiles][4] = {};
-    const int begin = rank * a.chunks_each;
-    const int end = min(begin + a.chunks_each, a.depth / Plan<X, W>::kChunk);
     multiply_chunks<X, W>(a, sums, first_row, first_column + wide * kColumnTiles * 8, begin + deep, end, lane);
 #pragma unroll
     for (int m = 0; m < kRowTiles; ++m)
@@ -246,25 +267,6 @@ __global__ void __launch_bounds__(kThreads) few_rows_kernel(FewRows a) {
 #endif
 }
 
-// A launch in clusters of `splits` blocks.
-struct Clusters {
-    cudaLaunchAttribute attribute{};
-    cudaLaunchConfig_t config{};
-
-    Clusters(int splits, int64_t columns, int64_t rows, cudaStream_t stream) {
-        attribute.id = cudaLaunchAttributeClusterDimension;
-        attribute.val.clusterDim = {static_cast<unsigned>(splits), 1, 1};
-        config.gridDim =
-            dim3(static_cast<unsigned>(splits), static_cast<unsigned>(columns), static_cast<unsigned>(rows));
-        config.blockDim = dim3(kThreads);
-        config.stream = stream;
-        config.attrs = &attribute;
-        config.numAttrs = 1;
-    }
-    Clusters(const Clusters&) = delete;
-    Clusters& operator=(const Clusters&) = delete;
-};
-
 // How many clusters of 1, 2, 4 and 8 blocks the GPU runs at once: fewer than it has multiprocessors for, because the
 // blocks of one must lie close together.
 template <typename X, typename W, typename Out>
@@ -272,8 +274,9 @@ int clusters_at_once(int splits) {
     static const std::array<int, 4> known = [] {
         std::array<int, 4> counts{};
         for (size_t i = 0; i < counts.size(); ++i) {
-            const Clusters one(1 << i, 1, 1, nullptr);
-            check(cudaOccupancyMaxActiveClusters(&counts[i], few_rows_kernel<X, W, Out>, &one.config), "linear");
+            KernelLaunch one(dim3(1U << i), kThreads, 0, nullptr);
+            one.in_clusters(1U << i);
+            check(cudaOccupancyMaxActiveClusters(&counts[i], few_rows_kernel<X, W, Out>, &one.config()), "linear");
         }
         return counts;
     }();
@@ -293,24 +296,29 @@ int splits_for(int64_t blocks, int chunks) {
 }
 
 template <typename X, typename W, typename Out>
-void start(FewRows a, cudaStream_t stream) {
+void start(const ExecContext& context, FewRows a) {
     const int64_t columns = blocks_for(a.columns, kColumns);
     const int64_t rows = blocks_for(a.rows, kRows);
     const int chunks = a.depth / Plan<X, W>::kChunk;
-    const int splits = splits_for<X, W, Out>(columns * rows, chunks);
+    const auto splits = static_cast<unsigned>(splits_for<X, W, Out>(columns * rows, chunks));
     a.chunks_each = static_cast<int>(blocks_for(chunks, splits));
-    const Clusters clusters(splits, columns, rows, stream);
-    check(cudaLaunchKernelEx(&clusters.config, few_rows_kernel<X, W, Out>, a), "linear");
+    const dim3 grid(splits, static_cast<unsigned>(columns), static_cast<unsigned>(rows));
+    launch(context, "linear", [&](cudaStream_t stream) {
+        KernelLaunch(grid, kThreads, 0, stream)
+            .in_clusters(splits)
+            .early(context)
+            .start("linear", few_rows_kernel<X, W, Out>, a);
+    });
 }
 
 template <typename Out>
-void start_for(const FewRows& a, DType x, DType w, cudaStream_t stream) {
+void start_for(const ExecContext& context, const FewRows& a, DType x, DType w) {
     if (w == DType::f32)
-        start<float, float, Out>(a, stream);
+        start<float, float, Out>(context, a);
     else if (x == DType::f32)
-        start<float, bf16, Out>(a, stream);
+        start<float, bf16, Out>(context, a);
     else
-        start<bf16, bf16, Out>(a, stream);
+        start<bf16, bf16, Out>(context, a);
 }
 
 bool in_steps(const Tensor& x, size_t bytes) {
@@ -351,12 +359,10 @@ void multiply_few_rows(const ExecContext& context, const Tensor& x, const CudaLi
     a.activation = activation;
     const size_t four = 4 * size_of(out.dtype());
     a.fours = a.columns % 4 == 0 && in_steps(out, four) && (!residual || in_steps(residual, four));
-    launch(context, "linear", [&](cudaStream_t stream) {
-        if (out.dtype() == DType::f32)
-            start_for<float>(a, x.dtype(), weights.weight.dtype(), stream);
-        else
-            start_for<bf16>(a, x.dtype(), weights.weight.dtype(), stream);
-    });
+    if (out.dtype() == DType::f32)
+        start_for<float>(context, a, x.dtype(), weights.weight.dtype());
+    else
+        start_for<bf16>(context, a, x.dtype(), weights.weight.dtype());
 }
 
 }  // namespace sam3::cuda

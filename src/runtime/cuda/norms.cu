@@ -1,4 +1,7 @@
+#include "runtime/cuda/early.cuh"
 #include "runtime/cuda/strided.cuh"
+
+#include <type_traits>
 
 // Layer normalisation and softmax: a row belongs to some lanes of one warp, or to a block.
 namespace sam3::cuda {
@@ -14,6 +17,33 @@ __device__ float lane_sum(float x) {
     return x;
 }
 
+// The sum of the norm and rows that repeat.
+struct NormSum {
+    const void* added = nullptr;
+    void* out = nullptr;
+    int64_t added_stride = 0, out_stride = 0;
+    int added_rows = 1;
+    bool half_added = false, half_out = false;  // bf16, otherwise f32
+
+    __device__ float4 load(int64_t row, int channel) const {
+        const int64_t repeated =
+            row < added_rows ? row : static_cast<uint32_t>(row) % static_cast<uint32_t>(added_rows);
+        const int64_t at = repeated * added_stride + channel;
+        return half_added ? load4(static_cast<const bf16*>(added) + at) : load4(static_cast<const float*>(added) + at);
+    }
+    __device__ void store(int64_t row, int channel, float4 y) const {
+        const int64_t at = row * out_stride + channel;
+        if (half_out)
+            store4(static_cast<bf16*>(out) + at, y);
+        else
+            store4(static_cast<float*>(out) + at, y);
+    }
+};
+
+constexpr int kMostInRegisters = 1536;  // channels
+
+enum class After { nothing, activation, sum };  // the norm
+
 template <typename X, typename Out>
 struct LayerNorm {
     const X* x;
@@ -25,7 +55,10 @@ struct LayerNorm {
     int64_t out_stride;
     int64_t rows;
     int channels;
+    NormSum sum;
 };
+
+__device__ float4 plus(float4 a, float4 b) { return {a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w}; }
 
 __device__ float4 normalised(float4 v, float mean, float scale, float4 gamma, float4 beta) {
     return {(v.x - mean) * scale * gamma.x + beta.x, (v.y - mean) * scale * gamma.y + beta.y,
@@ -33,8 +66,10 @@ __device__ float4 normalised(float4 v, float mean, float scale, float4 gamma, fl
 }
 
 // kLanes lanes hold a row in registers, kPieces times four channels each: memory is read once.
-template <int kLanes, int kPieces, bool kActivated, typename X, typename Out>
+template <int kLanes, int kPieces, After kAfter, typename X, typename Out>
 __global__ void layer_norm_in_registers(LayerNorm<X, Out> args) {
+    let_next_start();
+    wait_for_earlier();
     const int64_t row = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / kLanes;
     const int lane = threadIdx.x % kLanes;
     const int pieces = row < args.rows ? args.channels / 4 : 0;
@@ -63,7 +98,8 @@ __global__ void layer_norm_in_registers(LayerNorm<X, Out> args) {
         const int piece = i * kLanes + lane;
         if (piece >= pieces) continue;
         float4 y = normalised(v[i], mean, scale, load4(args.gamma + 4 * piece), load4(args.beta + 4 * piece));
-        if constexpr (kActivated) y = map4(y, [&](float a) { return activate(a, args.activation); });
+        if constexpr (kAfter == After::activation) y = map4(y, [&](float a) { return activate(a, args.activation); });
+        if constexpr (kAfter == After::sum) args.sum.store(row, 4 * piece, plus(y, args.sum.load(row, 4 * piece)));
         store4(out + 4 * piece, y);
     }
 }
@@ -84,17 +120,20 @@ __device__ float over_block(float x, const Join& join) {
 }
 
 // One block for each row, for rows so few that waiting for memory is all there is: everything is asked for at once.
-template <int kWarps, bool kActivated, typename X, typename Out>
+template <int kWarps, After kAfter, typename X, typename Out>
 __global__ void __launch_bounds__(kWarp* kWarps) layer_norm_of_few_rows(LayerNorm<X, Out> args) {
     constexpr int kSize = kWarp * kWarps;
     constexpr int kPieces = 2;  // of four channels, of a thread
-    const auto plus = [](float a, float b) { return a + b; };
+    const auto add = [](float a, float b) { return a + b; };
+    let_next_start();
+    wait_for_earlier();
     const X* const x = args.x + blockIdx.x * args.x_stride;
     const int thread = threadIdx.x;
     const int pieces = args.channels / 4;
     float4 v[kPieces];
     float4 gamma[kPieces];
     float4 beta[kPieces];
+    float4 added[kPieces];
     float sum = 0;
 #pragma unroll
     for (int i = 0; i < kPieces; ++i) {
@@ -104,11 +143,12 @@ __global__ void __launch_bounds__(kWarp* kWarps) layer_norm_of_few_rows(LayerNor
         v[i] = load4(x + 4 * piece);
         gamma[i] = load4(args.gamma + 4 * piece);
         beta[i] = load4(args.beta + 4 * piece);
+        if constexpr (kAfter == After::sum) added[i] = args.sum.load(blockIdx.x, 4 * piece);
     }
 #pragma unroll
     for (int i = 0; i < kPieces; ++i) sum += (v[i].x + v[i].y) + (v[i].z + v[i].w);
     const float count = static_cast<float>(args.channels);
-    const float mean = over_block<kSize>(sum, plus) / count;
+    const float mean = over_block<kSize>(sum, add) / count;
     float squares = 0;
 #pragma unroll
     for (int i = 0; i < kPieces; ++i) {
@@ -116,14 +156,15 @@ __global__ void __launch_bounds__(kWarp* kWarps) layer_norm_of_few_rows(LayerNor
         const float4 d = {v[i].x - mean, v[i].y - mean, v[i].z - mean, v[i].w - mean};
         squares += (d.x * d.x + d.y * d.y) + (d.z * d.z + d.w * d.w);
     }
-    const float scale = 1.0F / sqrtf(over_block<kSize>(squares, plus) / count + args.eps);
+    const float scale = 1.0F / sqrtf(over_block<kSize>(squares, add) / count + args.eps);
     Out* const out = args.out + blockIdx.x * args.out_stride;
 #pragma unroll
     for (int i = 0; i < kPieces; ++i) {
         const int piece = i * kSize + thread;
         if (piece >= pieces) continue;
         float4 y = normalised(v[i], mean, scale, gamma[i], beta[i]);
-        if constexpr (kActivated) y = map4(y, [&](float a) { return activate(a, args.activation); });
+        if constexpr (kAfter == After::activation) y = map4(y, [&](float a) { return activate(a, args.activation); });
+        if constexpr (kAfter == After::sum) args.sum.store(blockIdx.x, 4 * piece, plus(y, added[i]));
         store4(out + 4 * piece, y);
     }
 }
@@ -152,50 +193,66 @@ __global__ void layer_norm_of_any_size(LayerNorm<X, Out> args) {
     }
 }
 
+// The kernel for what comes after the norm: `pick` makes it for a kind.
+template <typename Kernel, typename X, typename Out, typename Pick>
+Kernel* kernel_for(const LayerNorm<X, Out>& args, const Pick& pick) {
+    using Nothing = std::integral_constant<After, After::nothing>;
+    using Activated = std::integral_constant<After, After::activation>;
+    using Summed = std::integral_constant<After, After::sum>;
+    return args.sum.out != nullptr               ? pick(Summed{})
+           : args.activation != Activation::none ? pick(Activated{})
+                                                 : pick(Nothing{});
+}
+
 template <int kLanes, int kPieces, typename X, typename Out>
-void start_in_registers(const LayerNorm<X, Out>& args, cudaStream_t stream) {
-    const unsigned blocks = blocks_of(args.rows * kLanes);
-    if (args.activation == Activation::none)
-        layer_norm_in_registers<kLanes, kPieces, false><<<blocks, kThreads, 0, stream>>>(args);
-    else
-        layer_norm_in_registers<kLanes, kPieces, true><<<blocks, kThreads, 0, stream>>>(args);
+void start_in_registers(const ExecContext& context, const LayerNorm<X, Out>& args, cudaStream_t stream) {
+    using Kernel = void(LayerNorm<X, Out>);
+    Kernel* const kernel = kernel_for<Kernel>(args, [](auto after) -> Kernel* {
+        return layer_norm_in_registers<kLanes, kPieces, decltype(after)::value, X, Out>;
+    });
+    KernelLaunch(dim3(blocks_of(args.rows * kLanes)), kThreads, 0, stream)
+        .early(context)
+        .start("layer_norm", kernel, args);
 }
 
 template <int kWarps, typename X, typename Out>
-void start_few_rows(const LayerNorm<X, Out>& args, cudaStream_t stream) {
-    const auto blocks = static_cast<unsigned>(args.rows);
-    if (args.activation == Activation::none)
-        layer_norm_of_few_rows<kWarps, false><<<blocks, kWarp * kWarps, 0, stream>>>(args);
-    else
-        layer_norm_of_few_rows<kWarps, true><<<blocks, kWarp * kWarps, 0, stream>>>(args);
+void start_few_rows(const ExecContext& context, const LayerNorm<X, Out>& args, cudaStream_t stream) {
+    using Kernel = void(LayerNorm<X, Out>);
+    Kernel* const kernel = kernel_for<Kernel>(
+        args, [](auto after) -> Kernel* { return layer_norm_of_few_rows<kWarps, decltype(after)::value, X, Out>; });
+    KernelLaunch(dim3(static_cast<unsigned>(args.rows)), kWarp * kWarps, 0, stream)
+        .early(context)
+        .start("layer_norm", kernel, args);
 }
 
 template <typename X, typename Out>
-void start_layer_norm(const LayerNorm<X, Out>& args, bool fours, cudaStream_t stream) {
+void start_layer_norm(const ExecContext& context, const LayerNorm<X, Out>& args, bool fours, cudaStream_t stream) {
     constexpr int64_t kFewRows = 512;
     const int channels = args.channels;
     const bool few = args.rows <= kFewRows;
-    if (!fours || channels > 1536)
+    if (!fours || channels > kMostInRegisters)
         layer_norm_of_any_size<<<blocks_of(args.rows * kWarp), kThreads, 0, stream>>>(args);
     else if (few && channels > 1024)
-        start_few_rows<6>(args, stream);
+        start_few_rows<6>(context, args, stream);
     else if (few && channels > 256)
-        start_few_rows<4>(args, stream);
+        start_few_rows<4>(context, args, stream);
     else if (few && channels > 64)
-        start_few_rows<1>(args, stream);
+        start_few_rows<1>(context, args, stream);
     else if (channels == 4)
-        start_in_registers<1, 1>(args, stream);
+        start_in_registers<1, 1>(context, args, stream);
     else if (channels <= 16)
-        start_in_registers<4, 1>(args, stream);
+        start_in_registers<4, 1>(context, args, stream);
     else if (channels <= 64)
-        start_in_registers<16, 1>(args, stream);
+        start_in_registers<16, 1>(context, args, stream);
     else if (channels <= 256)
-        start_in_registers<32, 2>(args, stream);
+        start_in_registers<32, 2>(context, args, stream);
     else if (channels <= 1024)
-        start_in_registers<32, 8>(args, stream);
+        start_in_registers<32, 8>(context, args, stream);
     else
-        start_in_registers<32, 12>(args, stream);
+        start_in_registers<32, 12>(context, args, stream);
 }
+
+bool is_f32_or_bf16(const Tensor& x) { return x.dtype() == DType::f32 || x.dtype() == DType::bf16; }
 
 bool has_rows_of_fours(const Tensor& x) {
     return x.dim(1) % 4 == 0 && x.stride(0) % 4 == 0 && is_aligned(x.raw(), 4 * size_of(x.dtype()));
@@ -222,18 +279,36 @@ void layer_norm(const ExecContext& context, const LayerNormArgs& args) {
     const bool fours = has_rows_of_fours(args.x) && has_rows_of_fours(args.out) && is_aligned(args.gamma.raw(), 16) &&
                        is_aligned(args.beta.raw(), 16);
     count_of("layer_norm", args.x.dim(0));
+    NormSum sum;
+    const bool sums = args.sum && fours && has_rows_of_fours(args.added) && has_rows_of_fours(args.sum) &&
+                      args.x.dim(1) <= kMostInRegisters && is_f32_or_bf16(args.added) && is_f32_or_bf16(args.sum);
+    if (sums)
+        sum = {args.added.raw(),
+               args.sum.raw(),
+               args.added.stride(0),
+               args.sum.stride(0),
+               static_cast<int>(args.added.dim(0)),
+               args.added.dtype() == DType::bf16,
+               args.sum.dtype() == DType::bf16};
     for_float_type(args.x.dtype(), [&](auto from) {
         for_float_type(args.out.dtype(), [&](auto to) {
             using X = typename decltype(from)::type;
             using Out = typename decltype(to)::type;
-            const LayerNorm<X, Out> all{
-                args.x.data<const X>(),         args.x.stride(0),   args.gamma.data<const float>(),
-                args.beta.data<const float>(),  args.eps,           args.activation,
-                args.out.data<Out>(),           args.out.stride(0), args.x.dim(0),
-                static_cast<int>(args.x.dim(1))};
-            launch(context, "layer_norm", [&](cudaStream_t stream) { start_layer_norm(all, fours, stream); });
+            const LayerNorm<X, Out> all{args.x.data<const X>(),
+                                        args.x.stride(0),
+                                        args.gamma.data<const float>(),
+                                        args.beta.data<const float>(),
+                                        args.eps,
+                                        args.activation,
+                                        args.out.data<Out>(),
+                                        args.out.stride(0),
+                                        args.x.dim(0),
+                                        static_cast<int>(args.x.dim(1)),
+                                        sum};
+            launch(context, "layer_norm", [&](cudaStream_t stream) { start_layer_norm(context, all, fours, stream); });
         });
     });
+    if (args.sum && !sums) binary(context, sum_of(args));
 }
 
 void softmax(const ExecContext& context, const SoftmaxArgs& args) {
