@@ -10,8 +10,9 @@ namespace sam3 {
 
 namespace {
 
-// Objects that run through the network together; more would only cost memory.
-constexpr size_t kFollowedTogether = 4;
+// Objects that run through the network together. On a CPU more would only cost memory; a GPU waits for scores after
+// each group, and the last of its multiprocessors' rounds is the fuller the more there is to do (100 MB an object).
+size_t followed_together(const Ops& ops) { return ops.device().is_host() ? 4 : 16; }
 constexpr size_t kPromptedTogether = 16;
 
 template <typename T, typename Run>
@@ -186,7 +187,7 @@ void ObjectTracker::write_memories(Ops& ops, const InteractiveFeatures& features
         std::vector<Task*> group;
         for (Task* task : tasks)
             if ((together ? any : task->prompt.has_value()) == binary) group.push_back(task);
-        in_chunks(group, kFollowedTogether, [&](std::span<Task* const> chunk) {
+        in_chunks(group, followed_together(ops), [&](std::span<Task* const> chunk) {
             std::vector<Tensor> masks;
             std::vector<bool> seen;
             for (const Task* task : chunk) {
@@ -220,7 +221,7 @@ TrackedFrame ObjectTracker::step(Ops& ops, const InteractiveFeatures& features, 
                   [&](std::span<Task* const> chunk) { decode(ops, features, image, chunk); });
     }
     in_chunks(adopted, kPromptedTogether, [&](std::span<Task* const> chunk) { adopt(ops, features, chunk); });
-    in_chunks(followed, kFollowedTogether, [&](std::span<Task* const> chunk) {
+    in_chunks(followed, followed_together(ops), [&](std::span<Task* const> chunk) {
         follow(ops, features, {frame, options.reverse, options.total_frames}, chunk);
     });
     for (const Task* task : answered) store(*task, frame);
@@ -246,7 +247,7 @@ void ObjectTracker::remember(Ops& ops, const InteractiveFeatures& features, int6
              masks ? to_string(masks.shape()) : "none", " and ", seen.size(), " signs of presence");
     std::vector<size_t> rows(ids_.size());
     for (size_t i = 0; i < rows.size(); ++i) rows[i] = i;
-    in_chunks(rows, kFollowedTogether, [&](std::span<const size_t> chunk) {
+    in_chunks(rows, followed_together(ops), [&](std::span<const size_t> chunk) {
         const auto begin = static_cast<int64_t>(chunk.front());
         const Tensor some = ops.upload(masks.slice(0, begin, static_cast<int64_t>(chunk.size())));
         const std::vector<bool> there(seen.begin() + begin, seen.begin() + begin + some.dim(0));
