@@ -10,8 +10,8 @@ namespace sam3 {
 
 // What a frame attends to, one row per object, padded to the longest: first whole maps of memory, then pointers.
 struct MemoryTokens {
-    Tensor values;        // [B, T, M]
-    Tensor keys;          // [B, T, M]: the values with their positions
+    Tensor values;        // [B, T, M], stored
+    Tensor positions;     // [1 or B, T, M], f32: values and positions together are the keys
     Tensor mask;          // u8 [B, T]; undefined when nothing is padded
     int64_t in_maps = 0;  // leading tokens that lie on the image's grid; only they are rotated
 };
@@ -26,19 +26,32 @@ public:
     Tensor forward(Ops& ops, const Tensor& map, const MemoryTokens& memory) const;
 
 private:
-    // Attention whose queries and keys are rotated by their place on the grid.
-    struct RopeAttention {
+    // Queries and keys are rotated by their place on the grid, whose table is given.
+    struct SelfAttention {
+        nn::Linear qkv, o;
+        int heads = 1;
+
+        SelfAttention(const nn::LoadContext& context, const Scope& scope, int64_t channels, const MemoryConfig& config);
+        Tensor forward(Ops& ops, const Tensor& x, const Tensor& table, const Tensor& residual) const;
+    };
+    struct Memories {
+        Tensor keys, values;  // [B, T, M]
+        Tensor mask;
+        int64_t rotated;  // the leading keys, whole maps
+    };
+    struct CrossAttention {
         nn::Linear q, k, v, o;
         int heads = 1;
 
-        RopeAttention(const nn::LoadContext& context, const Scope& scope, int64_t channels, int64_t memory_channels,
-                      const MemoryConfig& config);
-        Tensor forward(Ops& ops, const Tensor& query, const Tensor& key, const Tensor& value, int64_t rotated_keys,
-                       const Tensor& table, const Tensor& key_mask, const Tensor& residual) const;
+        CrossAttention(const nn::LoadContext& context, const Scope& scope, int64_t channels,
+                       const MemoryConfig& config);
+        Tensor forward(Ops& ops, const Tensor& x, const Memories& memories, const Tensor& table,
+                       const Tensor& residual) const;
     };
     struct Layer {
         nn::LayerNorm norm1, norm2, norm3;
-        RopeAttention self_attention, cross_attention;
+        SelfAttention self_attention;
+        CrossAttention cross_attention;
         nn::Linear mlp1, mlp2;
     };
     struct Tables {

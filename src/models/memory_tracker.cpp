@@ -1,5 +1,6 @@
 #include "models/memory_tracker.h"
 
+#include "models/memory_layout.h"
 #include "nn/position.h"
 #include "util/error.h"
 
@@ -66,67 +67,59 @@ std::shared_ptr<const Tensor> MemoryTracker::positions_for(Ops& ops, int64_t hei
     });
 }
 
-// One object's pointers as tokens [P * C / M, M], and their positions likewise.
-std::pair<Tensor, Tensor> MemoryTracker::pointer_tokens(Ops& ops, const ObjectMemory& memory) const {
-    const auto count = static_cast<int64_t>(memory.pointers.size());
-    const int64_t split = channels_ / config_.channels;
+// The pointers of all objects, one after the other, as tokens [P * C / M, M]; undefined when there are none.
+Tensor MemoryTracker::pointer_tokens(Ops& ops, const std::vector<ObjectMemory>& objects) const {
     std::vector<Tensor> rows;
-    Tensor distances = Tensor::host({count, channels_});
-    for (int64_t i = 0; i < count; ++i) {
-        const ObjectMemory::Pointer& pointer = memory.pointers[static_cast<size_t>(i)];
-        rows.push_back(pointer.vector.reshape({1, channels_}));
-        encode_distance(pointer.distance, channels_, distances.data<float>() + i * channels_);
-    }
-    const Tensor tokens = ops.concat(rows, 0).reshape({count * split, config_.channels});
-    if (!config_.pointer_positions) return {tokens, {}};
-    const Tensor positions = pointer_position_.forward(ops, ops.upload(distances));
-    return {tokens, ops.contiguous(positions.reshape({count, 1, config_.channels}).expand(1, split))
-                        .reshape({count * split, config_.channels})};
+    for (const ObjectMemory& object : objects)
+        for (const ObjectMemory::Pointer& pointer : object.pointers)
+            rows.push_back(pointer.vector.reshape({1, channels_}));
+    return rows.empty() ? Tensor() : ops.stored(ops.concat(rows, 0)).reshape({-1, config_.channels});
 }
 
+// Their positions likewise; undefined when pointers carry none.
+Tensor MemoryTracker::pointer_positions(Ops& ops, std::span<const ObjectMemory> objects) const {
+    int64_t count = 0;
+    for (const ObjectMemory& object : objects) count += static_cast<int64_t>(object.pointers.size());
+    if (count == 0 || !config_.pointer_positions) return {};
+    Tensor distances = Tensor::host({count, channels_});
+    float* out = distances.data<float>();
+    for (const ObjectMemory& object : objects)
+        for (const ObjectMemory::Pointer& pointer : object.pointers) {
+            encode_distance(pointer.distance, channels_, out);
+            out += channels_;
+        }
+    const Tensor positions = ops.cast(pointer_position_.forward(ops, ops.upload(distances)), DType::f32);
+    return ops.contiguous(positions.unsqueeze(1).expand(1, tokens_a_pointer())).reshape({-1, config_.channels});
+}
+
+// Few large steps, because there may be many objects and a device's steps have a cost of their own: everything that is
+// remembered is put one behind the other, and positions are added to all of it at once.
 MemoryTokens MemoryTracker::gather(Ops& ops, const std::vector<ObjectMemory>& objects, int64_t height,
                                    int64_t width) const {
-    const int64_t split = channels_ / config_.channels;
-    const int64_t area = height * width;
-    const auto batch = static_cast<int64_t>(objects.size());
-    size_t maps = 0;
-    size_t pointers = 0;
-    for (const ObjectMemory& object : objects) {
-        maps = std::max(maps, object.spatial.size());
-        pointers = std::max(pointers, object.pointers.size());
-    }
+    const MemoryLayout layout(objects, height * width, tokens_a_pointer());
     MemoryTokens memory;
-    memory.in_maps = static_cast<int64_t>(maps) * area;
-    const int64_t length = memory.in_maps + static_cast<int64_t>(pointers) * split;
-    memory.values = ops.full({batch, length, config_.channels}, 0.0F);
-    memory.keys = ops.full({batch, length, config_.channels}, 0.0F);
-    Tensor mask = Tensor::host({batch, length}, DType::u8);
-    std::fill_n(mask.data<uint8_t>(), mask.numel(), uint8_t{0});
-    bool padded = false;
+    memory.in_maps = layout.in_maps;
 
-    const std::shared_ptr<const Tensor> positions = positions_for(ops, height, width);
-    for (int64_t b = 0; b < batch; ++b) {
-        const ObjectMemory& object = objects[static_cast<size_t>(b)];
-        const Tensor values = memory.values.select(0, b);
-        const Tensor keys = memory.keys.select(0, b);
-        uint8_t* const present = mask.data<uint8_t>() + b * length;
-        const auto place = [&](int64_t at, const Tensor& tokens, const Tensor& position) {
-            const Tensor value = values.slice(0, at, tokens.dim(0));
-            ops.copy_(value, tokens);
-            ops.copy_(keys.slice(0, at, tokens.dim(0)), position ? ops.add(value, position) : value);
-            std::fill_n(present + at, tokens.dim(0), uint8_t{1});
-        };
-        for (size_t i = 0; i < object.spatial.size(); ++i) {
-            const int age = object.spatial[i].age == 0 ? config_.frames : object.spatial[i].age;
-            place(static_cast<int64_t>(i) * area, object.spatial[i].tokens, positions->select(0, age - 1));
-        }
-        if (!object.pointers.empty()) {
-            const auto [tokens, position] = pointer_tokens(ops, object);
-            place(memory.in_maps, tokens, position);
-        }
-        padded = padded || object.spatial.size() != maps || object.pointers.size() != pointers;
+    MemoryRows values(ops, layout, config_.channels, ops.stored_type());
+    const Tensor pointers = pointer_tokens(ops, objects);
+    for (const ObjectMemory& object : objects) {
+        for (const ObjectMemory::Spatial& map : object.spatial) values.add_map(ops.stored(map.tokens));
+        values.add_pointers(pointers, object.pointers.size());
     }
-    if (padded) memory.mask = ops.upload(mask);
+    memory.values = values.joined();
+
+    const std::span<const ObjectMemory> distinct(objects.data(), layout.same_times ? 1 : objects.size());
+    MemoryRows positions(ops, layout, config_.channels, DType::f32);
+    const std::shared_ptr<const Tensor> of_maps = positions_for(ops, height, width);
+    const Tensor of_pointers = pointer_positions(ops, distinct);
+    for (const ObjectMemory& object : distinct) {
+        for (const ObjectMemory::Spatial& map : object.spatial)
+            positions.add_map(of_maps->select(0, (map.age == 0 ? config_.frames : map.age) - 1));
+        positions.add_pointers(of_pointers, object.pointers.size());
+    }
+    memory.positions = positions.joined();
+
+    if (layout.padded) memory.mask = ops.upload(layout.mask(objects));
     return memory;
 }
 

@@ -5,7 +5,7 @@
 #include "models/memory_config.h"
 #include "models/memory_encoder.h"
 
-#include <utility>
+#include <span>
 #include <vector>
 
 namespace sam3 {
@@ -65,7 +65,9 @@ public:
 
 private:
     std::shared_ptr<const Tensor> positions_for(Ops& ops, int64_t height, int64_t width) const;
-    std::pair<Tensor, Tensor> pointer_tokens(Ops& ops, const ObjectMemory& memory) const;
+    int64_t tokens_a_pointer() const { return channels_ / config_.channels; }
+    Tensor pointer_tokens(Ops& ops, const std::vector<ObjectMemory>& objects) const;
+    Tensor pointer_positions(Ops& ops, std::span<const ObjectMemory> objects) const;
     MemoryTokens gather(Ops& ops, const std::vector<ObjectMemory>& objects, int64_t height, int64_t width) const;
     // What became of the decoder's masks: one an object, the token its pointer is made of, the mask's quality.
     struct Choice {

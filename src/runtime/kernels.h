@@ -160,6 +160,10 @@ inline BinaryArgs sum_of(const LayerNormArgs& norm) {
 struct CopyArgs {  // same shape; strided on either side; converts between f32, f16, bf16, i32, u8
     Tensor x, out;
 };
+struct JoinArgs {               // out is the parts, one behind the other
+    std::vector<Tensor> parts;  // dense and not empty, of out's type
+    Tensor out;
+};
 struct PermuteArgs {  // out dimension i is x dimension order[i]
     Tensor x;
     int order[Shape::kMaxRank];
@@ -228,6 +232,7 @@ struct BoxBiasArgs {
     X(unary, UnaryArgs)                         \
     X(binary, BinaryArgs)                       \
     X(copy, CopyArgs)                           \
+    X(join, JoinArgs)                           \
     X(permute, PermuteArgs)                     \
     X(fill, FillArgs)                           \
     X(embedding, EmbeddingArgs)                 \

@@ -474,6 +474,17 @@ Tensor Ops::concat(const std::vector<Tensor>& parts, int dim) {
         shape[dim] += part.dim(dim);
     }
     Tensor out = empty(shape, type);
+    if (out.numel() == 0) return out;
+    std::vector<Tensor> whole;  // lie in the result as they do in memory
+    bool lie_behind = std::all_of(shape.begin(), shape.begin() + dim, [](int64_t size) { return size == 1; });
+    for (const Tensor& part : parts) {
+        lie_behind = lie_behind && part.dtype() == type && part.is_dense();
+        if (part.numel() > 0) whole.push_back(part);
+    }
+    if (lie_behind) {
+        run("concat", device_.kernels().join, JoinArgs{whole, out}, out, 0);
+        return out;
+    }
     int64_t start = 0;
     for (const Tensor& part : parts) {
         copy_(out.slice(dim, start, part.dim(dim)), part);

@@ -92,7 +92,8 @@ public:
     Tensor contiguous(const Tensor& x);  // x itself when dense
     Tensor cast(const Tensor& x, DType type);
     // In the type that the device keeps between the layers of a large part: for what several of them read.
-    Tensor stored(const Tensor& x) { return cast(x, device_.storage_type(context_.precision)); }
+    Tensor stored(const Tensor& x) { return cast(x, stored_type()); }
+    DType stored_type() const { return device_.storage_type(context_.precision); }
     Tensor stored_sum(const Tensor& a, const Tensor& b);          // stored(add(a, b)) in one step
     void copy_(const Tensor& destination, const Tensor& source);  // shapes equal, either side strided
     Tensor permute(const Tensor& x, const std::vector<int>& order);

@@ -144,6 +144,13 @@ TEST_F(GpuElementwise, ConcatAndPadEqualTheCpus) {
                     [&](const Side& side) {
                         return side.ops.concat({side[0], side[1], side[0]}, dim);
                     });
+        // Many parts of one type: more than a launch takes, aligned and not, some of them empty.
+        for (int64_t step : {8, 3})
+            compare({{{600, step}, type}}, kExact, [&](const Side& side) {
+                std::vector<Tensor> parts;
+                for (int64_t i = 0; i < 300; ++i) parts.push_back(side[0].slice(0, 2 * i, i % 3));
+                return side.ops.concat(parts, 0);
+            });
         compare({{{1, 5, 7, 12}, type, Layout::gaps}}, kExact,
                 [](const Side& side) { return side.ops.pad_bottom_right(side[0], 8, 9); });
     }

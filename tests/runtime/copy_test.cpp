@@ -221,5 +221,26 @@ TEST(Fill, SetsEveryTypeDenseAndStrided) {
     }
 }
 
+// Parts that lie one behind the other in the result are moved in one step; others are not, and nobody sees which.
+TEST(Concat, PutsPartsBehindEachOtherAlongEveryDimension) {
+    Ops ops(cpu(), 2);
+    const Tensor a = random_tensor({2, 3, 4}, 1);
+    for (int dim : {0, 1, 2})
+        for (const DType type : {DType::f32, DType::bf16}) {
+            const Tensor some = ops.cast(a, type);
+            const Tensor strided = random_strided(a.shape(), 2);
+            const std::vector<Tensor> parts = {some, some.slice(dim, 1, 1), some.slice(dim, 0, 0),
+                                               type == DType::f32 ? strided : some};
+            const Tensor joined = ops.cast(ops.concat(parts, dim), DType::f32);
+            int64_t at = 0;
+            for (const Tensor& part : parts) {
+                const int64_t size = part.dim(dim);
+                expect_equal(joined.slice(dim, at, size), ops.cast(part, DType::f32));
+                at += size;
+            }
+            EXPECT_EQ(joined.dim(dim), at);
+        }
+}
+
 }  // namespace
 }  // namespace sam3

@@ -39,6 +39,7 @@ public:
     void operator()(UnaryArgs& a) { in(a.x), out(a.out); }
     void operator()(BinaryArgs& a) { in(a.a, a.b), out(a.out); }
     void operator()(CopyArgs& /*it converts*/) {}
+    void operator()(JoinArgs& /*bits*/) {}
     void operator()(PermuteArgs& a) { in(a.x), out(a.out); }
     void operator()(FillArgs& a) { out(a.out); }
     void operator()(EmbeddingArgs& a) { in(a.table), out(a.out); }

@@ -167,6 +167,15 @@ void copy(const ExecContext& context, const CopyArgs& args) {
     });
 }
 
+void join(const ExecContext& context, const JoinArgs& args) {
+    const Tensor out = args.out.reshape({args.out.numel()});
+    int64_t at = 0;
+    for (const Tensor& part : args.parts) {
+        copy(context, {part.reshape({part.numel()}), out.slice(0, at, part.numel())});
+        at += part.numel();
+    }
+}
+
 void permute(const ExecContext& context, const PermuteArgs& args) {
     Shape strides;
     for (int i = 0; i < args.x.rank(); ++i) strides.push_back(args.x.stride(args.order[i]));

@@ -163,8 +163,12 @@ void conv2d(const ExecContext& context, const Conv2dArgs& args) {
         conv2d_wgmma(context, args, weights);
     else if (mma_takes(args, weights))
         conv2d_mma(context, args, weights);
+    else if (few_takes(args, weights))
+        conv2d_few(context, args, weights);
     else if (weights.groups == 1)
         by_patches(context, args, weights);
+    else if (depthwise_takes(weights))
+        conv2d_depthwise(context, args, weights);
     else
         by_groups(context, args, weights);
 }

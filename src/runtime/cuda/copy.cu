@@ -110,6 +110,28 @@ void copy_bits(const ExecContext& context, const char* op, MergedStrides<2> merg
     });
 }
 
+// Where parts that lie one behind the other begin, in units; one launch moves them all.
+struct Parts {
+    static constexpr int kMost = 128;
+    const void* from[kMost];
+    uint32_t first[kMost + 1];
+    int count;
+};
+
+template <typename Unit>
+__global__ void join_parts_kernel(const __grid_constant__ Parts parts, Unit* out) {
+    const uint32_t i = thread_number();
+    if (i >= parts.first[parts.count]) return;
+    int part = 0;
+    for (int end = parts.count; end - part > 1;) {
+        const int middle = (part + end) / 2;
+        (parts.first[middle] <= i ? part : end) = middle;
+    }
+    out[i] = static_cast<const Unit*>(parts.from[part])[i - parts.first[part]];
+}
+
+size_t bytes_of(const Tensor& x) { return static_cast<size_t>(x.numel()) * size_of(x.dtype()); }
+
 constexpr int kTile = 32;
 constexpr int kTileRows = 8;  // of a tile that a block moves at a time
 
@@ -187,6 +209,31 @@ void copy(const ExecContext& context, const CopyArgs& args) {
                 for_width(fours, [&](auto width) { start(width, from, to); });
         });
     });
+}
+
+void join(const ExecContext& context, const JoinArgs& args) {
+    size_t unit = 16;
+    for (const Tensor& part : args.parts)
+        while (bytes_of(part) % unit != 0 || !is_aligned(part.raw(), unit)) unit /= 2;
+    while (!is_aligned(args.out.raw(), unit)) unit /= 2;
+    char* to = static_cast<char*>(args.out.raw());
+    for (size_t begin = 0; begin < args.parts.size(); begin += Parts::kMost) {
+        Parts parts{};
+        int64_t units = 0;
+        for (size_t i = begin; i < std::min(args.parts.size(), begin + Parts::kMost); ++i) {
+            parts.from[parts.count] = args.parts[i].raw();
+            parts.first[parts.count++] = count_of("concat", units);
+            units += static_cast<int64_t>(bytes_of(args.parts[i]) / unit);
+        }
+        parts.first[parts.count] = count_of("concat", units);
+        for_unit(unit, [&](auto type) {
+            using Unit = typename decltype(type)::type;
+            launch(context, "concat", [&](cudaStream_t stream) {
+                join_parts_kernel<<<blocks_of(units), kThreads, 0, stream>>>(parts, reinterpret_cast<Unit*>(to));
+            });
+        });
+        to += static_cast<size_t>(units) * unit;
+    }
 }
 
 void permute(const ExecContext& context, const PermuteArgs& args) {

@@ -60,11 +60,11 @@ void finish_rows(const ExecContext& context, const Tensor& out, Activation activ
     });
 }
 
-// What the library does on its way out, or none.
-Activation fused(Activation wanted, DType out) {
+// What the library does on its way out, or none. `exact`: of a product in f32.
+Activation fused(Activation wanted, bool exact) {
     if (wanted == Activation::relu || wanted == Activation::gelu_tanh) return wanted;
-    // Its GELU is the tanh form: off by up to 5e-4, which bf16's own rounding hides (docs/performance.md).
-    return wanted == Activation::gelu && out == DType::bf16 ? Activation::gelu_tanh : Activation::none;
+    // Its GELU is the tanh form: off by up to 5e-4, which the rounding of bf16 and tf32 hides (docs/performance.md).
+    return wanted == Activation::gelu && !exact ? Activation::gelu_tanh : Activation::none;
 }
 
 }  // namespace
@@ -74,7 +74,8 @@ void multiply_rows(const ExecContext& context, const Tensor& x, const CudaLinear
     if (few_rows_take(context, x, weights))
         return multiply_few_rows(context, x, weights, activation, residual, out);
     const Tensor input = as_type(context, x, weights.weight.dtype());
-    const Activation inside = fused(activation, out.dtype());
+    const bool fast = context.precision != Precision::f32;
+    const Activation inside = fused(activation, !fast && out.dtype() == DType::f32);
     // The library adds the residual before an activation; ours comes after it. Rows of stride 0 it does not know.
     const bool add_inside =
         activation == Activation::none && residual && (residual.dim(0) == 1 || residual.row_stride() > 0);
@@ -86,7 +87,7 @@ void multiply_rows(const ExecContext& context, const Tensor& x, const CudaLinear
     gemm.out_type = out.dtype();
     gemm.relu = inside == Activation::relu;
     gemm.gelu = inside == Activation::gelu_tanh;
-    gemm.fast = context.precision != Precision::f32;
+    gemm.fast = fast;
     gemm.x = input.raw();
     gemm.x_stride = input.dim(0) == 1 ? gemm.k : input.row_stride();
     gemm.w = weights.weight.raw();

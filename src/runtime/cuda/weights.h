@@ -40,4 +40,12 @@ void conv2d_mma(const ExecContext& context, const Conv2dArgs& args, const CudaCo
 bool wgmma_takes(const ExecContext& context, const Conv2dArgs& args, const CudaConv2d& weights);
 void conv2d_wgmma(const ExecContext& context, const Conv2dArgs& args, const CudaConv2d& weights);
 
+// conv2d_few.cu: f32 with 1, 4 or 16 channels.
+bool few_takes(const Conv2dArgs& args, const CudaConv2d& weights);
+void conv2d_few(const ExecContext& context, const Conv2dArgs& args, const CudaConv2d& weights);
+
+// conv2d_depthwise.cu: 7 x 7, one channel a group.
+bool depthwise_takes(const CudaConv2d& weights);
+void conv2d_depthwise(const ExecContext& context, const Conv2dArgs& args, const CudaConv2d& weights);
+
 }  // namespace sam3::cuda
