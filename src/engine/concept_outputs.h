@@ -2,6 +2,7 @@
 
 #include "engine/concept_heuristics.h"
 #include "mask/geometry.h"
+#include "runtime/ops.h"
 
 #include <deque>
 #include <span>
@@ -32,7 +33,7 @@ struct PendingFrame {
     std::vector<FrameObject> objects;
 };
 
-VideoFrameResult render(const PendingFrame& frame, std::span<const std::string> phrases, int threads = 0);
+VideoFrameResult render(const PendingFrame& frame, std::span<const std::string> phrases, Ops& ops);
 
 // Holds results back until the hot start has shown which objects were a mistake.
 class OutputQueue {

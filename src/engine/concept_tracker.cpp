@@ -197,7 +197,7 @@ std::vector<VideoFrameResult> ConceptTracker::rendered(const std::vector<Pending
     std::vector<std::string> texts;
     for (const Phrase& phrase : phrases_) texts.push_back(phrase.text);
     std::vector<VideoFrameResult> results;
-    for (const PendingFrame& frame : frames) results.push_back(render(frame, texts, session_->ops().threads()));
+    for (const PendingFrame& frame : frames) results.push_back(render(frame, texts, session_->ops()));
     return results;
 }
 

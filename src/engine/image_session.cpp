@@ -21,10 +21,16 @@ Image as_rgb(const Image& image) {
     return rgb;
 }
 
+// Beside a GPU the host has little to do, and threads that wait for more keep cores busy.
+int threads_for(const Device& device, int wanted) {
+    constexpr int kMostBesideGpu = 4;
+    return device.is_host() ? wanted : std::min(wanted, kMostBesideGpu);
+}
+
 }  // namespace
 
 ImageSession::ImageSession(std::shared_ptr<const Model> model, int threads)
-    : model_(std::move(model)), ops_(model_->device(), threads) {
+    : model_(std::move(model)), ops_(model_->device(), threads_for(model_->device(), threads)) {
     ops_.set_precision(model_->precision());
 }
 

@@ -82,7 +82,7 @@ VideoFrameResult VisualTracker::result_of(const TrackedFrame& tracked, int64_t f
             {tracked.ids[n], options_.separate ? 0 : static_cast<int>(i), score, score, tracked.masks.select(0, i)});
     }
     const std::vector<std::string> no_phrases(static_cast<size_t>(std::max<int64_t>(count, 1)));
-    return render(pending, no_phrases, session_->ops().threads());
+    return render(pending, no_phrases, session_->ops());
 }
 
 VideoFrameResult VisualTracker::prompt(const Image& image, int64_t frame, int id, const VisualQuery& query,

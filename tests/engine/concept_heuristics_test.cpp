@@ -152,9 +152,11 @@ private:
 
     static void check_shown(const std::vector<PendingFrame>& frames, const Json& expected) {
         const std::vector<std::string> phrases = {"phrase 0", "phrase 1"};
+        const std::shared_ptr<Device> device = make_cpu_device();
         ASSERT_EQ(frames.size(), expected.size());
         for (size_t f = 0; f < frames.size(); ++f) {
-            const VideoFrameResult result = render(frames[f], phrases);
+            Ops ops(*device, 1);
+            const VideoFrameResult result = render(frames[f], phrases, ops);
             EXPECT_EQ(result.frame, expected.at(f).at(0).get<int64_t>());
             const Json& objects = expected.at(f).at(1);
             ASSERT_EQ(result.objects.size(), objects.size()) << "shown frame " << result.frame;
