@@ -23,7 +23,7 @@ Image as_rgb(const Image& image) {
 
 // Beside a GPU the host has little to do, and threads that wait for more keep cores busy.
 int threads_for(const Device& device, int wanted) {
-    constexpr int kMostBesideGpu = 4;
+    constexpr int kMostBesideGpu = 8;
     return device.is_host() ? wanted : std::min(wanted, kMostBesideGpu);
 }
 
