@@ -77,20 +77,29 @@ __global__ void join_kernel(const float* parts, const float2* states, Out* out, 
     const int row = static_cast<int>(index % shape.queries);
     const int head = static_cast<int>(index / shape.queries % shape.heads);
     const int unit = static_cast<int>(index / shape.queries / shape.heads);
+    // A lane has the state of one part, so that none is waited for alone.
+    const float2* const own = states + index * splits;
     float top = -INFINITY;
-    for (int i = 0; i < splits; ++i) top = fmaxf(top, states[index * splits + i].x);
+    for (int i = lane; i < splits; i += 32) top = fmaxf(top, own[i].x);
+    top = warp_max(top);
     const float base = top == -INFINITY ? 0.0F : top;
     float total = 0;
-    for (int i = 0; i < splits; ++i)
-        total += exp2_fast(states[index * splits + i].x - base) * states[index * splits + i].y;
+    for (int i = lane; i < splits; i += 32) total += exp2_fast(own[i].x - base) * own[i].y;
+    total = warp_sum(total);
+    const float factor = total > 0 ? 1.0F / total : 0.0F;
     Out* const to = out + out_map.origin(unit, head) + out_map.token(row);
-    for (int d = lane; d < shape.value_size; d += 32) {
+    for (int d = lane; d < (shape.value_size + 31) / 32 * 32; d += 32) {
+        const int column = min(d, shape.value_size - 1);
         float sum = 0;
-        for (int i = 0; i < splits; ++i) {
-            const float2 state = states[index * splits + i];
-            sum += exp2_fast(state.x - base) * state.y * parts[(index * splits + i) * shape.value_size + d];
+        for (int first = 0; first < splits; first += 32) {
+            const bool there = first + lane < splits;
+            const float weight = there ? exp2_fast(own[first + lane].x - base) * own[first + lane].y : 0.0F;
+            const float* const from = parts + (index * splits + first) * shape.value_size + column;
+            const int count = min(32, splits - first);
+#pragma unroll 8
+            for (int i = 0; i < count; ++i) sum += __shfl_sync(0xffffffffU, weight, i) * from[i * shape.value_size];
         }
-        to[d] = from_float<Out>(total > 0 ? sum / total : 0.0F);
+        if (d < shape.value_size) to[d] = from_float<Out>(sum * factor);
     }
 }
 
