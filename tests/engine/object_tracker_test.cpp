@@ -75,6 +75,24 @@ TEST_F(Following, AnObjectsAnswerDoesNotDependOnTheOthers) {
     }
 }
 
+// Rows of a batch are padded to the longest memory, and each object's memories have ages of their own.
+TEST_F(Following, AnObjectThatCameLaterIsFollowedAsIfItWereAlone) {
+    ObjectTracker alone(clip_.model);
+    ObjectTracker crowd(clip_.model);
+    alone.prompt(3, 4, at(clip_, 40, 30));
+    crowd.prompt(1, 0, at(clip_, 13, 23));
+    crowd.prompt(2, 2, at(clip_, 75, 46));
+    crowd.prompt(3, 4, at(clip_, 40, 30));
+    for (int64_t t = 0; t < 4; ++t) step(crowd, t);
+    for (int64_t t = 4; t < 8; ++t) {
+        const TrackedFrame one = step(alone, t);
+        const TrackedFrame three = step(crowd, t);
+        ASSERT_EQ(three.ids, (std::vector<int>{1, 2, 3}));
+        EXPECT_LE(difference(one.masks.select(0, 0), three.masks.select(0, 2)), 1e-3) << "frame " << t;
+        EXPECT_NEAR(one.object_score[0], three.object_score[2], 1e-4);
+    }
+}
+
 TEST_F(Following, RemovingAnObjectLeavesTheOthersAlone) {
     ObjectTracker with(clip_.model);
     ObjectTracker without(clip_.model);
