@@ -3,6 +3,7 @@
 #include "formats/tracks.h"
 #include "frames_ahead.h"
 #include "interrupt.h"
+#include "lines_behind.h"
 #include "media/video_reader.h"
 #include "media/video_writer.h"
 #include "progress.h"
@@ -18,6 +19,7 @@
 #include <iostream>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 namespace sam3::cli {
@@ -80,11 +82,11 @@ std::shared_ptr<const Model> load_model(const TrackOptions& options) {
     return options.model.load({.concepts = !options.texts.empty(), .clicks = true, .video = true});
 }
 
-TrackedObjects to_tracked(const VideoFrameResult& result, int width, int height) {
+TrackedObjects to_tracked(VideoFrameResult result, int width, int height) {
     TrackedObjects out{result.frame, width, height, {}};
-    for (const VideoObject& object : result.objects)
+    for (VideoObject& object : result.objects)
         out.objects.push_back({object.id, object.phrase.empty() ? "object" : object.phrase, object.score, object.box.x0,
-                               object.box.y0, object.box.x1, object.box.y1, object.mask});
+                               object.box.y0, object.box.x1, object.box.y1, std::move(object.mask)});
     return out;
 }
 
@@ -157,7 +159,9 @@ void print_summary(const TrackFiles& files, const std::set<std::string>& formats
 bool work_through(const TrackOptions& options, const std::vector<Step>& steps, int64_t position, Follower& follower,
                   TrackFiles& files, FrameSource& frames, Status& status) {
     const nlohmann::json job = options.job(frames.info());
+    LinesBehind lines(files);
     const auto save = [&](int64_t at) {
+        lines.wait();
         files.checkpoint({at, job}, [&](const std::string& path) { follower.save(path); });
     };
     Progress progress(status, static_cast<int64_t>(steps.size()));
@@ -178,13 +182,14 @@ bool work_through(const TrackOptions& options, const std::vector<Step>& steps, i
         if (pass_ends)
             for (VideoFrameResult& result : follower.end_pass()) finished.push_back(std::move(result));
         size_t objects = 0;
-        for (const VideoFrameResult& result : finished) {
-            files.add(to_tracked(result, image->width, image->height));
+        for (VideoFrameResult& result : finished) {
             objects = result.objects.size();
+            lines.add(to_tracked(std::move(result), image->width, image->height));
         }
         progress.show(position + 1, objects);
         if ((position + 1) % options.checkpoint == 0) save(position + 1);
     }
+    lines.wait();
     return true;
 }
 
