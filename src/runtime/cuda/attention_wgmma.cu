@@ -8,7 +8,6 @@ namespace sam3::cuda {
 
 namespace {
 
-using hopper::Cut;
 using hopper::Plan;
 using hopper::WgmmaArgs;
 
@@ -58,28 +57,6 @@ int splits_for(const AttentionShape& shape, int multiprocessors) {
     return static_cast<int>(best);
 }
 
-// Blocks take items in turn, so what the busiest has is known; 0 multiprocessors: only full ones.
-template <typename P>
-Cut cut_for(const AttentionShape& shape, int multiprocessors) {
-    constexpr double kBeginning = 0.3;  // what an item costs whatever its size, in warpgroups' work
-    const auto parts = static_cast<int>(blocks_for(shape.queries, 64));
-    Cut best{static_cast<int>(blocks_for(parts, P::kGroups)), 0, shape.heads * shape.units};
-    if (multiprocessors == 0) return best;
-    const auto busiest = [&](const Cut& cut) {  // the first, because full items come first
-        const int full = cut.full * cut.heads;
-        double work = 0;
-        for (int item = 0; item < full + cut.shorter * cut.heads; item += multiprocessors)
-            work += kBeginning + (item < full ? P::kGroups : P::kGroups - 1);
-        return work;
-    };
-    for (int full = best.full - 1; full >= 0; --full) {
-        const int rest = parts - full * P::kGroups;
-        const Cut cut{full, static_cast<int>(blocks_for(rest, P::kGroups - 1)), best.heads};
-        if (busiest(cut) < busiest(best)) best = cut;
-    }
-    return best;
-}
-
 template <int kSize, int kValues = kSize>
 void attend(const ExecContext& context, const AttentionArgs& args, WgmmaArgs a, const Tensor& q, const Tensor& k,
             const Tensor& v) {
@@ -95,8 +72,8 @@ void attend(const ExecContext& context, const AttentionArgs& args, WgmmaArgs a, 
     const int splits = w == 0 ? splits_for<P>(a.shape, multiprocessors) : 1;
     a.tiles_each = static_cast<int>(blocks_for(tiles, splits));
     a.splits = static_cast<int>(blocks_for(tiles, a.tiles_each));
-    a.cut = cut_for<P>(a.shape, w == 0 && a.splits == 1 ? multiprocessors : 0);
-    a.items = (a.cut.full + a.cut.shorter) * a.cut.heads * a.splits;
+    a.blocks = static_cast<int>(blocks_for(a.shape.queries, P::kQueries));
+    a.items = a.blocks * a.splits * a.shape.heads * a.shape.units;
     const bool masked = a.key_mask != nullptr;
     const SplitRows parts = a.splits == 1 ? SplitRows{} : SplitRows(context, a.shape, a.splits);
     if (a.splits > 1) {

@@ -49,13 +49,6 @@ struct Walk {
     bool shared_queries = false, shared_keys = false, shared_values = false;  // by all images
 };
 
-// How the queries of a head are cut: first all items of all warpgroups, then those of one less, so that the GPU's last
-// round is as full as the others.
-struct Cut {
-    int full = 0, shorter = 0;  // items of a head
-    int heads = 0;              // of all units
-};
-
 struct WgmmaArgs {
     CUtensorMap q, k, v;
     void* out;
@@ -66,7 +59,7 @@ struct WgmmaArgs {
     AttentionShape shape;
     Walk walk;
     int splits, tiles_each;
-    Cut cut;
+    int blocks;  // of queries
     int items;
     float scale_log2;
 };
@@ -90,19 +83,15 @@ struct Shared {
 
 // One after the other, a block computes several of these: some queries of a head, over some of the keys.
 struct Item {
-    int head, unit, block, groups, part, begin, end;  // block: the first 64 queries; groups: warpgroups that have some
+    int head, unit, block, part, begin, end;
 
     template <typename P>
     static __device__ Item at(const WgmmaArgs& a, int index) {
         Item item{};
         item.part = index % a.splits;
         index /= a.splits;
-        const int full = a.cut.full * a.cut.heads;
-        item.groups = index < full ? P::kGroups : P::kGroups - 1;
-        const int each = index < full ? a.cut.full : a.cut.shorter;
-        if (index >= full) index -= full;
-        item.block = index % each * item.groups + (item.groups == P::kGroups ? 0 : a.cut.full * P::kGroups);
-        index /= each;
+        item.block = index % a.blocks;
+        index /= a.blocks;
         item.head = index % a.shape.heads;
         item.unit = index / a.shape.heads;
         const int tiles = (a.shape.keys + P::kKeys - 1) / P::kKeys;
@@ -131,8 +120,8 @@ __device__ inline void fetch(const WgmmaArgs& a, const Shared<P>& m) {
         queries_parity ^= 1;
         for (int c = 0; c < P::kBlocks; ++c)
             copy_box(m.queries + c * P::kQueries * P::kRowBytes, a.q, m.queries_full(), c * (P::kRowBytes / 2),
-                     item.head, w.window == 0 ? item.block * 64 : column,
-                     w.window == 0 ? 0 : row + item.block / P::kGroups * w.queries_down, q_image);
+                     item.head, w.window == 0 ? item.block * P::kQueries : column,
+                     w.window == 0 ? 0 : row + item.block * w.queries_down, q_image);
         for (int tile = item.begin; tile < item.end; ++tile, turn.next()) {
             const int x = w.window == 0 ? tile * P::kKeys : column;
             const int y = w.window == 0 ? 0 : row + tile * w.keys_down;
@@ -312,22 +301,6 @@ __device__ inline void multiply(const WgmmaArgs& a, const Shared<P>& m) {
     if (group == P::kGroups - 1) pass_turn();
     for (int index = blockIdx.x; index < a.items; index += gridDim.x) {
         const Item item = Item::at<P>(a, index);
-        if (group >= item.groups) {  // nothing to do but to keep step
-            wait_barrier(m.queries_full(), queries_parity);
-            queries_parity ^= 1;
-            done(m.queries_free());
-            for (int tile = item.begin; tile < item.end; ++tile) {
-                wait_barrier(m.keys_full(keys.stage), keys.parity);
-                done(m.keys_free(keys.stage));
-                keys.next();
-                take_turn();
-                pass_turn();
-                wait_barrier(m.values_full(values.stage), values.parity);
-                done(m.values_free(values.stage));
-                values.next();
-            }
-            continue;
-        }
         const int image = item.unit / a.shape.per_image;
         float score[P::kKeys / 2];
         float sums[P::kValues / 2] = {};
@@ -379,7 +352,7 @@ __device__ inline void multiply(const WgmmaArgs& a, const Shared<P>& m) {
         wait_for_products<0>();
         done(m.values_free(values.stage));
         values.next();
-        store_rows<P, kSplit, Out>(a, item, rows, sums, (item.block + group) * 64 + warp * 16, lane);
+        store_rows<P, kSplit, Out>(a, item, rows, sums, item.block * P::kQueries + group * 64 + warp * 16, lane);
     }
 }
 
