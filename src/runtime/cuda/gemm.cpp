@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
-#include <cstdlib>
 
 namespace sam3::cuda {
 
@@ -234,10 +232,6 @@ void GemmPlans::tune(Plan& plan, const Gemm& wanted, CudaDevice& device, size_t 
             return true;
         });
         plan.own = time >= 0 && (best < 0 || time < best);
-        if (std::getenv("SAM3_GEMM_LOG") != nullptr)
-            std::fprintf(stderr, "gemm %lld x %lld x %lld: library %.1f us, own %.1f us\n",
-                         static_cast<long long>(gemm.m), static_cast<long long>(gemm.n), static_cast<long long>(gemm.k),
-                         static_cast<double>(best) * 1e3 / kTrials, static_cast<double>(time) * 1e3 / kTrials);
     }
     pool_.release(elsewhere);
     std::swap(plan.algorithms[0], plan.algorithms[chosen]);
