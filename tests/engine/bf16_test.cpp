@@ -33,6 +33,10 @@ const char* const kFewScenes = std::getenv("SAM3_TEST_SCENES");
 const double kLeastMeanIou = kFewScenes != nullptr || device_name() == "cpu" ? 0.998 : 0.999;
 constexpr float kLeastIou = 0.98F;
 constexpr float kScoreTolerance = 0.02F;
+// Scores of a GPU move by 0.0003 to 0.0013 on the average (one grey level of noise on the pictures moves them by as
+// much) and by 0.04 at most, where an object's score hangs in the balance; noise moves one by 0.057.
+constexpr double kMeanScoreTolerance = 0.002;
+constexpr float kWorstScoreTolerance = 0.05F;
 
 struct Answer {
     float score;
@@ -165,7 +169,6 @@ std::vector<Answers> follow_clicks(const Attempt& attempt, const GroundTruth& tr
 struct Limits {
     double mean_iou;
     float least_iou;
-    float worst_score = kScoreTolerance;
 };
 
 // How the answers to one prompt agree; every object of `wanted` looks for the one that it overlaps most.
@@ -184,21 +187,24 @@ public:
             iou_sum_ += static_cast<double>(iou);
             if (one.score > kThreshold)
                 least_iou_ = std::min(least_iou_, iou);  // others are not even the model's choice
-            if (match != nullptr) worst_score_ = std::max(worst_score_, std::abs(one.score - match->score));
+            if (match == nullptr) continue;
+            worst_score_ = std::max(worst_score_, std::abs(one.score - match->score));
+            score_sum_ += static_cast<double>(std::abs(one.score - match->score));
         }
     }
-    float worst_score() const { return worst_score_; }
+    double mean_score() const { return score_sum_ / static_cast<double>(std::max<int64_t>(objects_, 1)); }
     double mean_iou() const { return iou_sum_ / static_cast<double>(std::max<int64_t>(objects_, 1)); }
     void expect_good(const std::string& what, const Limits& limits) const {
         std::cout << what << ": " << objects_ << " objects, mean IoU " << mean_iou() << ", least " << least_iou_
-                  << ", scores differ by at most " << worst_score_ << ", " << lost_ << " lost, " << unsure_
-                  << " at the threshold\n";
+                  << ", scores differ by " << mean_score() << " and at most " << worst_score_ << ", " << lost_
+                  << " lost, " << unsure_ << " at the threshold\n";
         EXPECT_GT(objects_, 0) << what;
         EXPECT_EQ(lost_, 0) << what;
         EXPECT_LE(unsure_, 1 + objects_ / 50) << what;
         EXPECT_GE(mean_iou(), limits.mean_iou) << what;
         EXPECT_GE(least_iou_, limits.least_iou) << what;
-        EXPECT_LE(worst_score_, limits.worst_score) << what;
+        EXPECT_LE(mean_score(), kMeanScoreTolerance) << what;
+        EXPECT_LE(worst_score_, kWorstScoreTolerance) << what;
     }
 
 private:
@@ -222,6 +228,7 @@ private:
 
     int64_t objects_ = 0, lost_ = 0, unsure_ = 0;
     double iou_sum_ = 0;
+    double score_sum_ = 0;
     float least_iou_ = 1, worst_score_ = 0;
 };
 
@@ -237,15 +244,8 @@ Agreement agreement(const std::vector<Answers>& some, const std::vector<Answers>
 
 void expect_agreement(const std::string& what, const Work& work) {
     const std::vector<Answers> exact = work({session_on("cpu", "f32")});
-    const Agreement result = agreement(exact, work({session_on(device_name(), "bf16")}));
-    Limits limits{kLeastMeanIou, kLeastIou};
-    if (result.worst_score() > limits.worst_score) {
-        // A score that hangs in the balance may move as far as one grey level of noise on the picture moves one.
-        const float noise = agreement(exact, work({session_on(device_name(), "f32"), true})).worst_score();
-        std::cout << what << ", f32 with one grey level of noise: scores differ by at most " << noise << "\n";
-        limits.worst_score = std::max(limits.worst_score, noise);
-    }
-    result.expect_good(what, limits);
+    const std::vector<Answers> rounded = work({session_on(device_name(), "bf16")});
+    agreement(exact, rounded).expect_good(what, {kLeastMeanIou, kLeastIou});
 }
 
 void expect_less_than_noise(const std::string& what, const Work& work) {

@@ -69,7 +69,7 @@ TEST_F(Following, AnObjectsAnswerDoesNotDependOnTheOthers) {
         const TrackedFrame six = step(crowd, t);
         ASSERT_EQ(six.ids, (std::vector<int>{0, 1, 2, 3, 4, 5}));
         EXPECT_LE(difference(one.masks.select(0, 0), six.masks.select(0, 4)), 1e-3) << "frame " << t;
-        EXPECT_NEAR(one.object_score[0], six.object_score[4], 1e-4);
+        EXPECT_NEAR(one.object_score[0], six.object_score[4], clip_.ops.device().is_host() ? 1e-4 : 1e-3);
         // Two objects with the same prompt stay the same, whichever chunk of the batch they are in.
         EXPECT_LE(difference(six.masks.select(0, 0), six.masks.select(0, 4)), 1e-3);
     }
