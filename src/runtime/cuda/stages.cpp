@@ -1,6 +1,7 @@
 #include "runtime/cuda/kernels.h"
 
 #include <algorithm>
+#include <exception>
 #include <map>
 
 // Stages as CUDA graphs: the first run of a key and its shapes is an ordinary one, in which tables are made and
@@ -164,7 +165,7 @@ std::unique_ptr<CudaDevice::Captured> CudaDevice::capture(Lane lane, bool owning
         check(cudaStreamBeginCapture(stream(), cudaStreamCaptureModeRelaxed), "beginning to capture");
         try {
             outputs = run_body(own, body);
-        } catch (const Error&) {
+        } catch (...) {
             lane_ = lane;
             branched_ = false;
             scratch(Lane::main).let_go();
@@ -192,7 +193,7 @@ std::unique_ptr<CudaDevice::Captured> CudaDevice::capture(Lane lane, bool owning
         for (size_t i = 0; i < own.size(); ++i)
             captured->inputs.push_back(captured->places[i] != nullptr ? Tensor() : unowned(own[i]));
         for (const Tensor& output : outputs) captured->outputs.push_back(owning ? output : unowned(output));
-    } catch (const Error&) {
+    } catch (const std::exception&) {
         captured.reset();
         cudaGetLastError();
     }
@@ -232,7 +233,11 @@ std::vector<Tensor> CudaDevice::run_stage(std::unique_ptr<StageCache>& cache, co
     const auto held = lock();
     if (capturing_) return body(inputs);
     Graph& graph = graph_of<Graph>(cache, key, inputs);
-    if (graph.runs++ == 0 || graph.refused) return body(inputs);
+    if (graph.runs == 0 || graph.refused) {
+        std::vector<Tensor> results = body(inputs);
+        ++graph.runs;  // one that failed half-way has not tuned everything
+        return results;
+    }
     Captured* const captured = variant_for(graph, inputs, body);
     if (captured == nullptr) return body(inputs);
 
