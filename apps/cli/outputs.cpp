@@ -31,14 +31,6 @@ bool is_inside_name(const std::string& name) {
     return !relative.is_absolute() && !relative.empty() && *relative.begin() != "..";
 }
 
-// NAME.part1234-5: what AtomicFile leaves when its process is killed.
-bool is_leftover(const std::string& name) {
-    const size_t part = name.rfind(".part");
-    if (part == std::string::npos || part == 0) return false;
-    const std::string rest = name.substr(part + 5);
-    return rest.find('-') != std::string::npos && rest.find_first_not_of("0123456789-") == std::string::npos;
-}
-
 }  // namespace
 
 Outputs::Outputs(std::string folder, const std::vector<std::string>& formats, const WriteOptions& options)
@@ -180,7 +172,7 @@ void Outputs::remove_leftovers() const {
     std::error_code ignored;
     for (fs::recursive_directory_iterator entry(folder_, ignored), end; !ignored && entry != end;
          entry.increment(ignored))
-        if (is_leftover(entry->path().filename().string())) leftovers.push_back(entry->path());
+        if (!name_behind_leftover(entry->path().filename().string()).empty()) leftovers.push_back(entry->path());
     for (const fs::path& path : leftovers) fs::remove(path, ignored);
 }
 

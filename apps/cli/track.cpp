@@ -209,6 +209,7 @@ void run_file(const TrackOptions& options, const std::set<std::string>& formats,
     if (files.exist() && !options.resume && !options.overwrite)
         fail(files.lines_path(), ": there are results already; --resume goes on, --overwrite starts again");
     const std::optional<TrackFiles::Checkpoint> checkpoint = options.resume ? files.resume() : std::nullopt;
+    if (options.resume || options.overwrite) files.remove_leftovers();
     if (checkpoint && checkpoint->job != options.job(frames->info()))
         fail(files.lines_path(),
              ": the run to be resumed had other options, another model or another video: repeat its command line with "

@@ -1,6 +1,7 @@
 #include "track_files.h"
 
 #include "media/image_io.h"
+#include "util/atomic_file.h"
 #include "util/error.h"
 #include "util/folders.h"
 
@@ -93,6 +94,31 @@ std::optional<TrackFiles::Checkpoint> TrackFiles::resume() {
     if (label_maps_) make_folder(masks_path());
     keep_lines(json["lines"].get<int64_t>());
     return Checkpoint{session_at_, json["job"]};
+}
+
+void TrackFiles::remove_leftovers() const {
+    const fs::path stem(stem_);
+    const std::string session = stem.filename().string() + ".session-";
+    const auto ours = [&](const std::string& name) {
+        const bool known = stem.parent_path() / name == fs::path(checkpoint_path()) ||
+                           stem.parent_path() / name == fs::path(lines_path());
+        return known || name.compare(0, session.size(), session) == 0;
+    };
+    std::vector<fs::path> leftovers;
+    std::error_code ignored;
+    const auto look_into = [&](const fs::path& folder, const auto& is_left) {
+        for (fs::directory_iterator entry(folder, ignored), end; !ignored && entry != end; entry.increment(ignored))
+            if (is_left(entry->path())) leftovers.push_back(entry->path());
+    };
+    look_into(stem.has_parent_path() ? stem.parent_path() : fs::path("."), [&](const fs::path& path) {
+        const std::string name = path.filename().string();
+        const std::string behind = name_behind_leftover(name);
+        if (!behind.empty()) return ours(behind);
+        return name.compare(0, session.size(), session) == 0 && name != fs::path(session_path(session_at_)).filename();
+    });
+    look_into(masks_path(),
+              [](const fs::path& path) { return !name_behind_leftover(path.filename().string()).empty(); });
+    for (const fs::path& path : leftovers) fs::remove(path, ignored);
 }
 
 bool TrackFiles::next_line(std::ifstream& file, int64_t& number, TrackedObjects& tracked) const {

@@ -36,6 +36,8 @@ public:
     void checkpoint(const Checkpoint& checkpoint, const std::function<void(const std::string&)>& save_session);
     // Back to the last checkpoint: frames after it are dropped. Nothing when there is none.
     std::optional<Checkpoint> resume();
+    // Of runs that were killed: files that were being written, sessions that no checkpoint speaks of.
+    void remove_leftovers() const;
     std::string session_path(int64_t position) const;
 
     // No more frames: the checkpoint goes, lines are brought into the order of the frames, label maps are completed.

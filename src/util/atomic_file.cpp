@@ -24,6 +24,15 @@ std::string part_name(const std::string& path) {
 
 }  // namespace
 
+std::string name_behind_leftover(const std::string& name) {
+    const size_t part = name.rfind(".part");
+    if (part == std::string::npos) return {};
+    const std::string rest = name.substr(part + 5);
+    const bool numbers =
+        rest.find('-') != std::string::npos && rest.find_first_not_of("0123456789-") == std::string::npos;
+    return numbers ? name.substr(0, part) : std::string();
+}
+
 AtomicFile::AtomicFile(std::string path) : path_(std::move(path)), temporary_(part_name(path_)) {
     namespace fs = std::filesystem;
     std::error_code error;

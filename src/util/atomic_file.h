@@ -31,6 +31,9 @@ private:
     std::string pending_;  // small pieces go out together
 };
 
+// The name of the file that NAME.part1234-5 was to become, which is left when a process is killed; empty for others.
+std::string name_behind_leftover(const std::string& name);
+
 void write_file_atomically(const std::string& path, std::span<const uint8_t> bytes);
 void write_file_atomically(const std::string& path, std::string_view text);
 

@@ -85,6 +85,8 @@ test_resumes_on_the_way_back() {
     done
     kill -9 "$job" 2>/dev/null || true
     wait "$job" 2>/dev/null || true
+    # What a process leaves that is killed in the middle of a checkpoint, whether it happened to or not.
+    touch cut/clip.resume.json.part99-1 cut/clip.session-1
     run 0 "${arguments[@]}" -o cut --resume
     diff -r whole cut || fail "the resumed run differs"
 }

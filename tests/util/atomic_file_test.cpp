@@ -27,6 +27,12 @@ protected:
     test::ScratchFolder folder_;
 };
 
+TEST(AtomicFileNames, WhatAKilledProcessLeavesIsKnown) {
+    EXPECT_EQ(name_behind_leftover("clip.resume.json.part18149-6"), "clip.resume.json");
+    for (const char* other : {"clip.resume.json", "a.part", "a.part12", "a.part1-b", ".part"})
+        EXPECT_EQ(name_behind_leftover(other), "") << other;
+}
+
 TEST_F(AtomicFileTest, IsThereOnlyWhenFinished) {
     write_file_atomically(path("a"), "old");
     {
