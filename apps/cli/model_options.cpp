@@ -42,7 +42,7 @@ void ModelOptions::add_to(CLI::App& command, bool required) {
         ->check(CLI::IsMember({"auto", "f32", "bf16", "int8"}))
         ->capture_default_str()
         ->group(group);
-    command.add_option("--threads", threads, "CPU threads (default: one a core)")
+    command.add_option("--threads", threads, "CPU threads (default: one a core; beside a GPU at most 8 are used)")
         ->check(CLI::Range(1, 1024))
         ->group(group);
 }

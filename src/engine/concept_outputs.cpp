@@ -1,16 +1,16 @@
 #include "engine/concept_outputs.h"
 
+#include "engine/device_masks.h"
 #include "mask/upsample.h"
 #include "util/error.h"
 
-#include <algorithm>
 #include <cstring>
 
 namespace sam3 {
 
 namespace {
 
-std::vector<Mask> enlarged(const PendingFrame& frame, int threads) {
+std::vector<Mask> enlarged_here(const PendingFrame& frame, int threads) {
     std::vector<Mask> masks(frame.objects.size());
     // An object a thread where there are many, else all threads for each.
     const bool many = masks.size() >= static_cast<size_t>(threads);
@@ -23,30 +23,15 @@ std::vector<Mask> enlarged(const PendingFrame& frame, int threads) {
     return masks;
 }
 
-// The same by a device, so many at a time that they need little memory.
-std::vector<Mask> enlarged_on_device(const PendingFrame& frame, Ops& ops) {
-    constexpr int64_t kMostBytes = int64_t{128} << 20;
-    std::vector<Mask> masks(frame.objects.size());
-    const int64_t area = static_cast<int64_t>(frame.width) * frame.height;
-    const auto most = static_cast<size_t>(std::max<int64_t>(1, kMostBytes / area));
-    for (size_t start = 0; start < masks.size(); start += most) {
-        const size_t count = std::min(most, masks.size() - start);
-        const Tensor& first = frame.objects[start].logits;
-        Tensor maps = Tensor::host({static_cast<int64_t>(count), first.dim(0), first.dim(1)});
-        for (size_t i = 0; i < count; ++i)
-            std::memcpy(maps.select(0, static_cast<int64_t>(i)).raw(), frame.objects[start + i].logits.raw(),
-                        static_cast<size_t>(first.numel()) * sizeof(float));
-        const Tensor full = ops.download(ops.resize_above(ops.upload(maps), frame.height, frame.width, 0.0F));
-#pragma omp parallel for schedule(dynamic) num_threads(ops.threads()) if (count > 1)
-        for (size_t i = 0; i < count; ++i) {
-            const uint8_t* from = full.data<uint8_t>() + static_cast<int64_t>(i) * area;
-            Mask& mask = masks[start + i];
-            mask.width = frame.width;
-            mask.height = frame.height;
-            mask.data.assign(from, from + area);
-        }
-    }
-    return masks;
+std::vector<Mask> enlarged(const PendingFrame& frame, Ops& ops) {
+    if (frame.objects.empty()) return {};
+    if (ops.device().is_host()) return enlarged_here(frame, ops.threads());
+    const Tensor& first = frame.objects.front().logits;
+    Tensor maps = Tensor::host({static_cast<int64_t>(frame.objects.size()), first.dim(0), first.dim(1)});
+    for (size_t i = 0; i < frame.objects.size(); ++i)
+        std::memcpy(maps.select(0, static_cast<int64_t>(i)).raw(), frame.objects[i].logits.raw(),
+                    static_cast<size_t>(first.numel()) * sizeof(float));
+    return enlarged_on_device(ops, ops.upload(maps), {frame.width, frame.height});
 }
 
 }  // namespace
@@ -55,7 +40,7 @@ VideoFrameResult render(const PendingFrame& frame, std::span<const std::string> 
     VideoFrameResult result;
     result.frame = frame.frame;
     const size_t count = frame.objects.size();
-    std::vector<Mask> all = ops.device().is_host() ? enlarged(frame, ops.threads()) : enlarged_on_device(frame, ops);
+    std::vector<Mask> all = enlarged(frame, ops);
     std::vector<Box> boxes(count);
 #pragma omp parallel for schedule(dynamic) num_threads(ops.threads()) if (count > 1)
     for (size_t i = 0; i < count; ++i) boxes[i] = box_around(all[i]);

@@ -1,5 +1,6 @@
 #include "engine/image_session.h"
 
+#include "engine/device_masks.h"
 #include "mask/geometry.h"
 #include "mask/upsample.h"
 #include "util/error.h"
@@ -300,31 +301,17 @@ Tensor ImageSession::candidate_masks(const Sam3Detector::Output& output, int64_t
     return model_->detector().masks(ops_, output.pixels.slice(0, row, 1), queries);
 }
 
-// The masks of `kept` rows of logits [K, h, w], so many at a time that they need little memory.
+// The masks of `kept` rows of logits [K, h, w].
 void ImageSession::upsample_on_device(const Tensor& logits, const std::vector<int>& kept, const ImageSize& size,
                                       std::vector<Detection>& detections) {
-    constexpr int64_t kMostBytes = int64_t{128} << 20;
+    if (kept.empty()) return;
+    std::vector<Tensor> rows;
+    for (const int row : kept) rows.push_back(logits.slice(0, row, 1));
+    Tensor maps = kept.size() == static_cast<size_t>(logits.dim(0)) ? logits : ops_.concat(rows, 0);
     const bool sigmoid_first = model_->behaviour().sigmoid_before_upsampling;
-    const int64_t area = static_cast<int64_t>(size.width) * size.height;
-    const auto most = static_cast<size_t>(std::max<int64_t>(1, kMostBytes / area));
-    for (size_t start = 0; start < kept.size(); start += most) {
-        const size_t count = std::min(most, kept.size() - start);
-        std::vector<Tensor> rows;
-        for (size_t i = start; i < start + count; ++i) rows.push_back(logits.slice(0, kept[i], 1));
-        const bool all = kept.size() == static_cast<size_t>(logits.dim(0)) && count == kept.size();
-        Tensor maps = all ? logits : ops_.concat(rows, 0);
-        if (sigmoid_first) maps = ops_.unary(maps, Unary::sigmoid);
-        const Tensor full =
-            ops_.download(ops_.resize_above(maps, size.height, size.width, sigmoid_first ? 0.5F : 0.0F));
-#pragma omp parallel for schedule(dynamic) num_threads(ops_.threads())
-        for (size_t i = 0; i < count; ++i) {
-            const uint8_t* from = full.data<uint8_t>() + static_cast<int64_t>(i) * area;
-            Mask& mask = detections[start + i].mask;
-            mask.width = size.width;
-            mask.height = size.height;
-            mask.data.assign(from, from + area);
-        }
-    }
+    if (sigmoid_first) maps = ops_.unary(maps, Unary::sigmoid);
+    std::vector<Mask> masks = enlarged_on_device(ops_, maps, {size.width, size.height}, sigmoid_first ? 0.5F : 0.0F);
+    for (size_t i = 0; i < masks.size(); ++i) detections[i].mask = std::move(masks[i]);
 }
 
 Mask ImageSession::upsample(const Tensor& logits, int64_t index, const ImageSize& size) const {

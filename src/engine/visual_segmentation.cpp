@@ -1,3 +1,4 @@
+#include "engine/device_masks.h"
 #include "engine/image_session.h"
 #include "mask/components.h"
 #include "mask/upsample.h"
@@ -59,15 +60,6 @@ void trace_answer(Ops& ops, const SamMaskDecoder::Output& output, int64_t row, b
     ops.trace("click.masks", output.masks.select(0, row).slice(0, first, count));
     ops.trace("click.iou", output.iou.slice(0, row, 1).slice(1, first, count));
     if (output.object_score) ops.trace("click.object", output.object_score.slice(0, row, 1));
-}
-
-// u8 [1, height, width] in host memory
-Mask mask_of(const Tensor& bytes) {
-    Mask mask;
-    mask.width = static_cast<int>(bytes.dim(2));
-    mask.height = static_cast<int>(bytes.dim(1));
-    mask.data.assign(bytes.data<uint8_t>(), bytes.data<uint8_t>() + bytes.numel());
-    return mask;
 }
 
 }  // namespace

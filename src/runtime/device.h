@@ -59,6 +59,7 @@ public:
     virtual void reset_peak() = 0;
     virtual void trim() = 0;  // gives unused pooled memory back to the system
 
+    Tensor uploaded(const Tensor& host);  // a copy of a dense tensor
     virtual void copy_from_host(void* destination, const void* source, size_t bytes) = 0;
     virtual void copy_to_host(void* destination, const void* source, size_t bytes) = 0;
     virtual void synchronize() = 0;
@@ -84,9 +85,6 @@ public:
     virtual void begin_branch() {}
     virtual void end_branch() {}
     virtual void join_branch() {}
-
-protected:
-    Tensor uploaded(const Tensor& host);  // a copy of a dense tensor
 };
 
 // The CPU device; one per process is enough.

@@ -88,9 +88,7 @@ Tensor Ops::full(const Shape& shape, float value, DType type) {
 
 Tensor Ops::upload(const Tensor& host) {
     require(host.is_dense(), "upload", "the host tensor must be dense, shape " + to_string(host.shape()));
-    Tensor out = empty(host.shape(), host.dtype());
-    device_.copy_from_host(out.raw(), host.raw(), static_cast<size_t>(host.numel()) * size_of(host.dtype()));
-    return out;
+    return device_.uploaded(host);
 }
 
 Tensor Ops::download(const Tensor& tensor) {

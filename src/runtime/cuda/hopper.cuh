@@ -68,10 +68,6 @@ __device__ inline void arrive_in_cluster(unsigned barrier, int block) {
         "r"(block)
         : "memory");
 }
-// All threads of all blocks of the cluster.
-__device__ inline void wait_in_cluster() {
-    asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;\n" ::: "memory");
-}
 
 // Named barriers of a block: `threads` of them, those that wait and those that only arrive, complete one.
 __device__ inline void wait_in_block(int barrier, int threads) {

@@ -251,7 +251,7 @@ __global__ void __cluster_dims__(kPair, 1, 1) __launch_bounds__(kThreads, 1)
         }
         publish_barriers();
     }
-    wait_in_cluster();
+    meet_cluster();
     if (threadIdx.x < 128) {
         give_registers<24>();
         if (threadIdx.x == 0) fetch(a, m, rank);
@@ -259,7 +259,7 @@ __global__ void __cluster_dims__(kPair, 1, 1) __launch_bounds__(kThreads, 1)
         take_registers<240>();
         multiply<kFinish, Out>(a, m, rank);
     }
-    wait_in_cluster();  // the other block may still write here
+    meet_cluster();  // the other block may still write here
 #else
     (void)a;
 #endif
