@@ -185,7 +185,7 @@ private:
         int precision;
     };
     SizeCache<ResizeAxis> axes_;  // by the lengths before and after
-    Tensor mean_and_std_;         // [2, 3], made by the first picture that the device normalises
+    Tensor mean_and_std_;         // [2, 3 or 12], made by the first picture that the device normalises
     uint64_t encodings_ = 0;
     bool wait_for_steps_ = false;
     std::map<std::string, double> seconds_;

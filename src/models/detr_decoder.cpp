@@ -89,38 +89,65 @@ void DetrDecoder::place_queries(Ops& ops, const Tensor& boxes, const Tensor& pos
     position_head_.forward_to(ops, positions, sines.reshape({boxes.dim(0), queries_, 2 * c}));
 }
 
-// Post-norm; x [B, 1 + Q, C].
-Tensor DetrDecoder::layer_forward(Ops& ops, const Layer& layer, const Tensor& input, const Tensor& query_position,
-                                  const KeysValues& seen, const Tensor& text_mask, const AttentionOptions& bias) const {
-    const Tensor placed_input = ops.stored_sum(input, query_position);
-    auto [x, placed] = layer.self_norm.forward_placed(
-        ops, layer.self_attention.forward(ops, placed_input, input, input), query_position);
-    Tensor q = layer.text_attention.project_query(ops, placed);
-    std::tie(x, placed) = layer.text_norm.forward_placed(
-        ops, layer.text_attention.attend(ops, q, seen.text_keys, seen.text_values, x, {.key_mask = text_mask}),
-        query_position);
-    q = layer.vision_attention.project_query(ops, placed);
-    x = layer.vision_norm.forward(ops,
-                                  layer.vision_attention.attend(ops, q, seen.vision_keys, seen.vision_values, x, bias));
-    return layer.mlp_norm.forward(ops, layer.mlp.forward(ops, x, x));
+// Post-norm.
+DetrDecoder::Placed DetrDecoder::look_at_each_other(Ops& ops, const Layer& layer, const Tensor& x,
+                                                    const Tensor& places) {
+    const Tensor placed = ops.stored_sum(x, places);
+    return layer.self_norm.forward_placed(ops, layer.self_attention.forward(ops, placed, x, x), places);
 }
 
-DetrDecoder::Output DetrDecoder::forward(Ops& ops, const Tensor& memory, const Tensor& positions,
-                                         const PromptTokens& prompt, int64_t height, int64_t width) const {
+Tensor DetrDecoder::look_outside(Ops& ops, const Layer& layer, Placed queries, const Tensor& places,
+                                 const KeysValues& seen, const Tensor& text_mask, const AttentionOptions& bias) {
+    auto& [x, placed] = queries;
+    Tensor q = layer.text_attention.project_query(ops, placed);
+    std::tie(x, placed) = layer.text_norm.forward_placed(
+        ops, layer.text_attention.attend(ops, q, seen.text_keys, seen.text_values, x, {.key_mask = text_mask}), places);
+    q = layer.vision_attention.project_query(ops, placed);
+    Tensor stored;
+    std::tie(x, stored) = layer.vision_norm.forward_stored(
+        ops, layer.vision_attention.attend(ops, q, seen.vision_keys, seen.vision_values, x, bias));
+    return layer.mlp_norm.forward(ops, layer.mlp.forward(ops, stored, x));
+}
+
+std::shared_ptr<const DetrDecoder::Beginning> DetrDecoder::beginning_for(Ops& ops, int64_t height,
+                                                                         int64_t width) const {
+    return beginnings_.get(height, width, [&] {
+        Beginning begun;
+        begun.boxes = ops.unary(initial_boxes_, Unary::sigmoid);
+        begun.places = ops.full(initial_tokens_.shape(), 0.0F);  // the presence token comes first and has no place: 0
+        place_queries(ops, begun.boxes, begun.places.slice(1, 1, queries_));
+        std::tie(begun.x, begun.placed) = look_at_each_other(ops, layers_.front(), initial_tokens_, begun.places);
+        begun.bias = ops.box_bias(begun.boxes, bias_x_, bias_y_, height, width);
+        return begun;
+    });
+}
+
+DetrDecoder::Output DetrDecoder::forward(Ops& ops, const Beginning& beginning, const Tensor& memory,
+                                         const Tensor& positions, const PromptTokens& prompt, int64_t height,
+                                         int64_t width) const {
     const int64_t batch = memory.dim(0);
+    const auto for_each = [&](const Tensor& one) { return ops.contiguous(one.expand(0, batch)); };
     const std::vector<Tensor> vision_keys = vision_keys_.forward(ops, ops.stored_sum(memory, positions));
     const std::vector<Tensor> vision_values = vision_values_.forward(ops, memory);
     const Tensor tokens = ops.stored(prompt.tokens);
     const std::vector<Tensor> text_keys = text_keys_.forward(ops, tokens);
     const std::vector<Tensor> text_values = text_values_.forward(ops, tokens);
-    Tensor x = ops.contiguous(initial_tokens_.expand(0, batch));
-    Tensor boxes = ops.unary(ops.contiguous(initial_boxes_.expand(0, batch)), Unary::sigmoid);
-    const Tensor places = ops.full(x.shape(), 0.0F);  // the presence token comes first and has no place: 0
+    Tensor boxes = for_each(beginning.boxes);
+    AttentionOptions bias{.bias_rows = for_each(beginning.bias.bias_rows),
+                          .bias_cols = for_each(beginning.bias.bias_cols)};
+    Placed queries = {for_each(beginning.x), for_each(beginning.placed)};
+    Tensor places = for_each(beginning.places);
+    Tensor x;
     Tensor normed;
     for (size_t i = 0; i < layers_.size(); ++i) {
-        place_queries(ops, boxes, places.slice(1, 1, queries_));
-        x = layer_forward(ops, layers_[i], x, places, {text_keys[i], text_values[i], vision_keys[i], vision_values[i]},
-                          prompt.mask, ops.box_bias(boxes, bias_x_, bias_y_, height, width));
+        if (i == 1) places = ops.full(x.shape(), 0.0F);
+        if (i > 0) {
+            place_queries(ops, boxes, places.slice(1, 1, queries_));
+            queries = look_at_each_other(ops, layers_[i], x, places);
+            bias = ops.box_bias(boxes, bias_x_, bias_y_, height, width);
+        }
+        x = look_outside(ops, layers_[i], std::move(queries), places,
+                         {text_keys[i], text_values[i], vision_keys[i], vision_values[i]}, prompt.mask, bias);
         ops.trace("decoder.layer." + std::to_string(i), x);
         normed = output_norm_.forward(ops, x.slice(1, 1, queries_));
         const Tensor moved = box_head_.forward(ops, normed, ops.unary(boxes, Unary::inverse_sigmoid));

@@ -3,6 +3,7 @@
 #include "models/fusion_encoder.h"
 #include "models/sam3_config.h"
 #include "nn/layers.h"
+#include "util/size_cache.h"
 
 namespace sam3 {
 
@@ -19,9 +20,17 @@ public:
     DetrDecoder() = default;
     DetrDecoder(const nn::LoadContext& context, const Scope& scope, const StackConfig& config, int64_t queries);
 
+    // What the first layer knows before it sees a picture or a prompt; made once for a size of the map.
+    struct Beginning {
+        Tensor x, placed;      // behind the queries' look at each other; [1, 1 + Q, C]
+        Tensor places, boxes;  // [1, 1 + Q, C], [1, Q, 4]
+        AttentionOptions bias;
+    };
+    std::shared_ptr<const Beginning> beginning_for(Ops& ops, int64_t height, int64_t width) const;
+
     // memory [B, H*W, C], positions [H*W, C]
-    Output forward(Ops& ops, const Tensor& memory, const Tensor& positions, const PromptTokens& prompt, int64_t height,
-                   int64_t width) const;
+    Output forward(Ops& ops, const Beginning& beginning, const Tensor& memory, const Tensor& positions,
+                   const PromptTokens& prompt, int64_t height, int64_t width) const;
 
 private:
     struct Layer {
@@ -33,8 +42,10 @@ private:
     struct KeysValues {  // of one layer
         Tensor text_keys, text_values, vision_keys, vision_values;
     };
-    Tensor layer_forward(Ops& ops, const Layer& layer, const Tensor& x, const Tensor& query_position,
-                         const KeysValues& seen, const Tensor& text_mask, const AttentionOptions& bias) const;
+    using Placed = std::pair<Tensor, Tensor>;  // x [B, 1 + Q, C], and its sum with the queries' places
+    static Placed look_at_each_other(Ops& ops, const Layer& layer, const Tensor& x, const Tensor& places);
+    static Tensor look_outside(Ops& ops, const Layer& layer, Placed queries, const Tensor& places,
+                               const KeysValues& seen, const Tensor& text_mask, const AttentionOptions& bias);
     void place_queries(Ops& ops, const Tensor& boxes, const Tensor& positions) const;
 
     StackConfig config_;
@@ -45,6 +56,7 @@ private:
     nn::StackedKeys text_keys_, text_values_, vision_keys_, vision_values_;  // of all layers
     nn::LayerNorm output_norm_, presence_norm_;
     nn::MlpHead box_head_, presence_head_, position_head_;
+    SizeCache<Beginning> beginnings_;
     BoxBiasWeights bias_x_, bias_y_;  // a pixel's bias: a function of its column plus a function of its row
 };
 

@@ -116,6 +116,7 @@ Sam3Detector::Output Sam3Detector::detect(Ops& ops, const DetectorFeatures& feat
     const int64_t height = map.dim(1);
     const int64_t width = map.dim(2);
     const auto positions = positions_for(ops, height, width);
+    const auto beginning = decoder_.beginning_for(ops, height, width);
     const std::vector<Tensor> inputs = {features.maps[0], features.maps[1], map,        features.begun,
                                         prompt.tokens,    prompt.mask,      prompt.mean};
     const std::vector<Tensor> out = ops.stage("concept_decoder", inputs, [&](const std::vector<Tensor>& in) {
@@ -125,7 +126,7 @@ Sam3Detector::Output Sam3Detector::detect(Ops& ops, const DetectorFeatures& feat
         const Tensor pixels = ops.beside([&] {
             return mask_head_.embed_pixels(ops, {in[0], in[1], in[2]}, memory, p);
         });
-        const DetrDecoder::Output decoded = decoder_.forward(ops, memory, *positions, p, height, width);
+        const DetrDecoder::Output decoded = decoder_.forward(ops, *beginning, memory, *positions, p, height, width);
         const Tensor logits = scoring_.forward(ops, decoded.queries, p);
         ops.join();
         const Tensor presence =

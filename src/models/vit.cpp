@@ -11,7 +11,7 @@ Vit::Vit(const nn::LoadContext& context, const Scope& scope, const VitConfig& co
                    {.kernel = static_cast<int>(config.patch_size),
                     .stride = static_cast<int>(config.patch_size),
                     .bias = false}),
-      norm_(context, scope / "layer_norm", config.hidden_size, norm_eps) {
+      norm_(context, scope / "layer_norm", config.hidden_size, norm_eps, nn::LayerNorm::Result::image_stream) {
     const int64_t c = config.hidden_size;
     const int64_t side = config.grid(config.pretrain_image_size);
     position_embedding_ =
@@ -69,17 +69,17 @@ Tensor Vit::attend(Ops& ops, const Block& block, const Tensor& normed, const Tab
     const int64_t batch = normed.dim(0);
     const int64_t height = normed.dim(1);
     const int64_t width = normed.dim(2);
+    const int rotated = 2 * config_.heads;  // queries and keys
     if (block.window == 0) {
-        const Tensor qkv = block.qkv.forward(ops, normed).reshape({batch, height * width, 3 * c});
-        ops.rope_2d_(qkv.slice(-1, 0, 2 * c), tables.global_rope, 2 * config_.heads);  // queries and keys
+        const Tensor qkv =
+            block.qkv.forward_rotated(ops, normed.reshape({batch, height * width, c}), tables.global_rope, rotated);
         return ops
             .attention(qkv.slice(-1, 0, c), qkv.slice(-1, c, c), qkv.slice(-1, 2 * c, c), {.heads = config_.heads})
             .reshape({batch, height, width, c});
     }
     const int64_t w = block.window;
     const Tensor padded = ops.pad_bottom_right(normed, (height + w - 1) / w * w, (width + w - 1) / w * w);
-    const Tensor qkv = block.qkv.forward(ops, padded);
-    ops.rope_2d_(qkv.slice(-1, 0, 2 * c), tables.window_rope, 2 * config_.heads, block.window);
+    const Tensor qkv = block.qkv.forward_rotated(ops, padded, tables.window_rope, rotated, block.window);
     return ops
         .attention(qkv.slice(-1, 0, c), qkv.slice(-1, c, c), qkv.slice(-1, 2 * c, c),
                    {.heads = config_.heads, .window = block.window})

@@ -33,7 +33,9 @@ LayerNorm::LayerNorm(const LoadContext& context, const Scope& scope, int64_t cha
     : gamma_(to_device(context, scope.tensor("weight", {channels}))),
       beta_(to_device(context, scope.tensor("bias", {channels}))),
       eps_(eps),
-      type_(result == Result::stream ? DType::f32 : context.device.storage_type(context.precision_of(scope))) {}
+      type_(result == Result::stream         ? DType::f32
+            : result == Result::image_stream ? context.device.sum_type(context.precision)
+                                             : context.device.storage_type(context.precision_of(scope))) {}
 
 GroupNorm::GroupNorm(const LoadContext& context, const Scope& scope, int groups, int64_t channels, float eps)
     : gamma_(to_device(context, scope.tensor("weight", {channels}))),

@@ -26,6 +26,9 @@ public:
         return ops.linear(x, *packed_, activation, residual);
     }
     void forward_to(Ops& ops, const Tensor& out, const Tensor& x) const { ops.linear_to(out, x, *packed_); }
+    Tensor forward_rotated(Ops& ops, const Tensor& x, const Tensor& table, int heads, int window = 0) const {
+        return ops.linear_rotated(x, *packed_, table, heads, window);
+    }
     int64_t out_features() const { return packed_->out_features; }
 
 private:
@@ -33,10 +36,10 @@ private:
 };
 
 // Results are kept in the device's storage type, as input of the layer behind; those that are a residual stream
-// themselves (post-norm networks) stay f32.
+// themselves stay f32, or what the device chooses where that is an image's.
 class LayerNorm {
 public:
-    enum class Result { input, stream };
+    enum class Result { input, stream, image_stream };
     LayerNorm() = default;
     LayerNorm(const LoadContext& context, const Scope& scope, int64_t channels, float eps,
               Result result = Result::input);
@@ -46,6 +49,11 @@ public:
     // The norm, and its sum with positions.
     std::pair<Tensor, Tensor> forward_placed(Ops& ops, const Tensor& x, const Tensor& positions) const {
         return ops.layer_norm_and_sum(x, gamma_, beta_, eps_, positions, type_);
+    }
+
+    // The norm, and itself in the type that layers behind it take.
+    std::pair<Tensor, Tensor> forward_stored(Ops& ops, const Tensor& x) const {
+        return ops.layer_norm_and_sum(x, gamma_, beta_, eps_, {}, type_);
     }
 
 private:

@@ -51,6 +51,13 @@ public:
         (void)precision;
         return DType::f32;
     }
+    // Whether linear() takes LinearArgs::rotation.
+    virtual bool rotates_products() const { return false; }
+    // What the sum of many layers over an image's tokens is kept in.
+    virtual DType sum_type(Precision precision) const {
+        (void)precision;
+        return DType::f32;
+    }
 
     virtual std::shared_ptr<Buffer> allocate(size_t bytes) = 0;  // pooled, 64-byte aligned, not cleared
     // Host memory that results land in fastest.

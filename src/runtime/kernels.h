@@ -43,12 +43,19 @@ struct PackedConv2d {
     virtual ~PackedConv2d() = default;
 };
 
+struct RopeArgs {  // rotates pairs (2i, 2i+1) of every head, in place
+    Tensor x;      // [N, T, heads*D]; with window: [N, H, W, heads*D]
+    Tensor table;  // [P, D/2, 2]: cos, sin; position of token t is t mod P (inside its window)
+    int heads = 1;
+    int window = 0;
+};
 struct LinearArgs {  // out = activation(x * w^T + bias) + residual
     Tensor x;        // [rows, in], rows may be strided
     const PackedLinear* weights;
     Activation activation;
-    Tensor residual;  // [rows, out] or undefined; may be strided; may be the same memory as out
-    Tensor out;       // [rows, out], rows may be strided
+    Tensor residual;      // [rows, out] or undefined; may be strided; may be the same memory as out
+    Tensor out;           // [rows, out], rows may be strided
+    RopeArgs rotation{};  // at last, of a view of the first columns of out; where Device::rotates_products()
 };
 struct MatmulArgs {  // out = alpha * a * b
     Tensor a;        // [B, M, K]
@@ -70,20 +77,14 @@ struct AttentionArgs {  // out = softmax(scale * q k^T + bias, masked) v, per he
     Tensor bias_cols;  //   bias(q, kh, kw) = bias_rows[n, h, q, kh] + bias_cols[n, h, q, kw]
     Tensor out;        // like q, with Dv for D
 };
-struct RopeArgs {  // rotates pairs (2i, 2i+1) of every head, in place
-    Tensor x;      // [N, T, heads*D]; with window: [N, H, W, heads*D]
-    Tensor table;  // [P, D/2, 2]: cos, sin; position of token t is t mod P (inside its window)
-    int heads;
-    int window;
-};
 struct LayerNormArgs {   // over the last dimension; out may have another type than x
     Tensor x;            // [rows, C]
     Tensor gamma, beta;  // [C]
     float eps;
     Activation activation;
     Tensor out;
-    Tensor added{};  // [R, C], repeated for the rows (a multiple of R), of any float type; with `sum`, or undefined
-    Tensor sum{};    // out + added, of any float type, dense; then without activation
+    Tensor added{};  // [R, C], repeated for the rows (a multiple of R), of any float type; or undefined
+    Tensor sum{};    // out + added or out alone, of any float type, dense; then without activation
 };
 struct GroupNormArgs {  // x [N, H, W, C], statistics over H, W and C / groups
     Tensor x, gamma, beta;

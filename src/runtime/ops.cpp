@@ -56,7 +56,26 @@ Shape with_last(Shape shape, int64_t last) {
 
 DType wider(DType a, DType b) { return a == b ? a : DType::f32; }
 
-DType result_type(DType layer, const Tensor& residual) { return residual ? wider(layer, residual.dtype()) : layer; }
+// f16 is for sums that go on; see Device::sum_type().
+DType result_type(DType layer, const Tensor& residual) {
+    if (!residual) return layer;
+    return residual.dtype() == DType::f16 ? DType::f16 : wider(layer, residual.dtype());
+}
+
+void check_rotation(const Tensor& x, const Tensor& table, int heads, int window) {
+    const int rank = window > 0 ? 4 : 3;
+    require(x.rank() == rank && heads > 0 && x.dim(-1) % (2 * heads) == 0, "rope_2d",
+            str("the input ", to_string(x.shape()), " does not fit ", heads, " heads and window ", window));
+    require(table.rank() == 3 && table.dim(1) == x.dim(-1) / heads / 2 && table.dim(2) == 2 && table.is_dense(),
+            "rope_2d", str("the table ", to_string(table.shape()), " does not fit the input ", to_string(x.shape())));
+    if (window > 0)
+        require(
+            x.dim(1) % window == 0 && x.dim(2) % window == 0 && table.dim(0) == static_cast<int64_t>(window) * window,
+            "rope_2d", str("window ", window, " does not divide ", to_string(x.shape())));
+    else
+        require(x.dim(1) % table.dim(0) == 0, "rope_2d",
+                str(x.dim(1), " tokens are not a multiple of the table's ", table.dim(0)));
+}
 
 }  // namespace
 
@@ -116,8 +135,21 @@ Tensor Ops::linear(const Tensor& x, const PackedLinear& weights, Activation acti
     return out;
 }
 
+Tensor Ops::linear_rotated(const Tensor& x, const PackedLinear& weights, const Tensor& table, int heads, int window) {
+    const Tensor out = empty(with_last(x.shape(), weights.out_features), weights.out_type);
+    const Tensor turned = out.slice(-1, 0, heads * 2 * table.dim(1));
+    check_rotation(turned, table, heads, window);
+    if (!device_.rotates_products()) {
+        linear_to(out, x, weights);
+        rope_2d_(turned, table, heads, window);
+    } else {
+        linear_to(out, x, weights, Activation::none, {}, {turned, table, heads, window});
+    }
+    return out;
+}
+
 void Ops::linear_to(const Tensor& out, const Tensor& x, const PackedLinear& weights, Activation activation,
-                    const Tensor& residual) {
+                    const Tensor& residual, const RopeArgs& rotation) {
     require(x.dim(-1) == weights.in_features, "linear",
             str("the input ", to_string(x.shape()), " must end in ", weights.in_features));
     require(out.shape() == with_last(x.shape(), weights.out_features) &&
@@ -131,7 +163,8 @@ void Ops::linear_to(const Tensor& out, const Tensor& x, const PackedLinear& weig
     const double flops =
         2.0 * static_cast<double>(rows.dim(0)) * static_cast<double>(weights.in_features * weights.out_features);
     run("linear", device_.kernels().linear,
-        LinearArgs{rows, &weights, activation, residual ? matrix(cast(residual, out.dtype())) : Tensor(), matrix(out)},
+        LinearArgs{rows, &weights, activation, residual ? matrix(cast(residual, out.dtype())) : Tensor(), matrix(out),
+                   rotation},
         out, flops);
 }
 
@@ -212,18 +245,7 @@ Tensor Ops::attention(const Tensor& q, const Tensor& k, const Tensor& v, const A
 }
 
 void Ops::rope_2d_(const Tensor& x, const Tensor& table, int heads, int window) {
-    const int rank = window > 0 ? 4 : 3;
-    require(x.rank() == rank && heads > 0 && x.dim(-1) % (2 * heads) == 0, "rope_2d",
-            str("the input ", to_string(x.shape()), " does not fit ", heads, " heads and window ", window));
-    require(table.rank() == 3 && table.dim(1) == x.dim(-1) / heads / 2 && table.dim(2) == 2 && table.is_dense(),
-            "rope_2d", str("the table ", to_string(table.shape()), " does not fit the input ", to_string(x.shape())));
-    if (window > 0)
-        require(
-            x.dim(1) % window == 0 && x.dim(2) % window == 0 && table.dim(0) == static_cast<int64_t>(window) * window,
-            "rope_2d", str("window ", window, " does not divide ", to_string(x.shape())));
-    else
-        require(x.dim(1) % table.dim(0) == 0, "rope_2d",
-                str(x.dim(1), " tokens are not a multiple of the table's ", table.dim(0)));
+    check_rotation(x, table, heads, window);
     if (x.numel() == 0) return;
     run("rope_2d", device_.kernels().rope_2d, RopeArgs{x, table, heads, window}, x,
         3.0 * static_cast<double>(x.numel()));
@@ -244,14 +266,20 @@ std::pair<Tensor, Tensor> Ops::layer_norm_and_sum(const Tensor& x, const Tensor&
                                                   const Tensor& added, DType type) {
     require(gamma.shape() == Shape({x.dim(-1)}) && beta.shape() == gamma.shape(), "layer_norm",
             "weights do not fit the input: " + shapes(gamma, x));
-    require(repeats_rows(added.shape(), x.shape()), "layer_norm",
-            "what is added does not fit the input: " + shapes(added, x));
+    if (added)
+        require(repeats_rows(added.shape(), x.shape()), "layer_norm",
+                "what is added does not fit the input: " + shapes(added, x));
+    if (!added && type == stored_type()) {
+        const Tensor norm = layer_norm(x, gamma, beta, eps, Activation::none, type);
+        return {norm, norm};
+    }
     Tensor out = empty(x.shape(), type);
     Tensor sum = empty(x.shape(), device_.storage_type(context_.precision));
     if (out.numel() > 0)
         run("layer_norm", device_.kernels().layer_norm,
-            LayerNormArgs{matrix(x), gamma, beta, eps, Activation::none, matrix(out), matrix(added), matrix(sum)}, out,
-            9.0 * static_cast<double>(x.numel()));
+            LayerNormArgs{matrix(x), gamma, beta, eps, Activation::none, matrix(out), added ? matrix(added) : Tensor(),
+                          matrix(sum)},
+            out, 9.0 * static_cast<double>(x.numel()));
     return {out, sum};
 }
 

@@ -56,13 +56,18 @@ public:
                   const Tensor& residual = {});
     // The same into memory that is there, as a part of a larger tensor; of the type that linear() gives.
     void linear_to(const Tensor& out, const Tensor& x, const PackedLinear& weights,
-                   Activation activation = Activation::none, const Tensor& residual = {});
+                   Activation activation = Activation::none, const Tensor& residual = {}) {
+        linear_to(out, x, weights, activation, residual, {});
+    }
+    // A linear layer, of whose result the first `heads` heads are rotated as by rope_2d_().
+    Tensor linear_rotated(const Tensor& x, const PackedLinear& weights, const Tensor& table, int heads, int window = 0);
     Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_b = false, float alpha = 1.0F);
     Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options);
     void rope_2d_(const Tensor& x, const Tensor& table, int heads, int window = 0);
     Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, float eps,
                       Activation activation = Activation::none, DType type = DType::f32);
-    // The norm, and its sum with `added` as stored_sum() gives it; `added` is repeated as it is in add().
+    // The norm, and its sum with `added`, or with nothing, as stored_sum() gives it; `added` is repeated as it is in
+    // add().
     std::pair<Tensor, Tensor> layer_norm_and_sum(const Tensor& x, const Tensor& gamma, const Tensor& beta, float eps,
                                                  const Tensor& added, DType type = DType::f32);
     Tensor group_norm(const Tensor& x, int groups, const Tensor& gamma, const Tensor& beta, float eps,
@@ -127,6 +132,8 @@ public:
     void join() { device_.join_branch(); }
 
 private:
+    void linear_to(const Tensor& out, const Tensor& x, const PackedLinear& weights, Activation activation,
+                   const Tensor& residual, const RopeArgs& rotation);
     Tensor matrix(const Tensor& x);  // [rows, C] view, copied only when rows have no common stride
     Tensor binary(const Tensor& a, const Tensor& b, Binary function, DType type);
     template <typename Args>

@@ -5,6 +5,7 @@ namespace {
 
 using test::compare;
 using test::Input;
+using test::kBf16Tolerance;
 using test::kF32Tolerance;
 using test::kFloatTypes;
 using test::Layout;
@@ -33,6 +34,32 @@ TEST_F(GpuNorms, LayerNormOfManyRowsEqualsTheCpus) {  // others take a block a r
         for (DType from : kFloatTypes)
             compare({{{700, channels}, from, Layout::part, -1, 3}, {{channels}}, {{channels}}}, kF32Tolerance,
                     [&](const Side& side) { return side.ops.layer_norm(side[0], side[1], side[2], 1e-6F); });
+}
+
+TEST_F(GpuNorms, LayerNormOfSumsInF16EqualsTheCpus) {
+    for (int64_t rows : {30, 700})
+        for (int64_t channels : {30, 256, 1024, 1540}) {
+            for (DType to : kFloatTypes)
+                compare({{{rows, channels}, DType::f16, Layout::part, -1, 3}, {{channels}}, {{channels}}},
+                        tolerance_of(to), [&](const Side& side) {
+                            return side.ops.layer_norm(side[0], side[1], side[2], 1e-6F, Activation::none,
+                                                       side.type(to));
+                        });
+            compare({{{rows, channels}}, {{channels}}, {{channels}}}, 1.0 / 1024, [&](const Side& side) {
+                return side.ops.layer_norm(side[0], side[1], side[2], 1e-6F, Activation::none, side.type(DType::f16));
+            });
+        }
+}
+
+TEST_F(GpuNorms, LayerNormIsStoredToo) {
+    for (int64_t channels : {6, 256, 1540})
+        for (bool second : {false, true})
+            compare({{{2, 201, channels}}, {{channels}}, {{channels}}}, second ? kBf16Tolerance : kF32Tolerance,
+                    [&](const Side& side) {
+                        side.ops.set_precision(side.precision(Precision::bf16));
+                        const auto both = side.ops.layer_norm_and_sum(side[0], side[1], side[2], 1e-5F, {});
+                        return second ? both.second : both.first;
+                    });
 }
 
 TEST_F(GpuNorms, LayerNormAddsUp) {

@@ -77,6 +77,55 @@ TEST_F(GpuProducts, LinearOfManyRows) {
         }
 }
 
+// Sums that go on are f16, which rounds to 11 bits: a tile of Hopper's kernel for each of its blocks, several, and
+// sizes that it does not take.
+TEST_F(GpuProducts, LinearAddsToSumsInF16) {
+    struct Sizes {
+        int64_t rows, in, out;
+    };
+    for (const Sizes& s : {Sizes{5184, 256, 1024}, Sizes{12000, 128, 1024}, Sizes{161, 72, 48}, Sizes{2083, 200, 776},
+                           Sizes{70, 30, 13}})
+        for (Layout layout : {Layout::dense, Layout::part})
+            compare({{{s.rows, s.in}, DType::bf16}, {{s.rows, s.out}, DType::f16, layout, -2, 2}}, 1.0 / 1024,
+                    [&](const Side& side) {
+                        const Linear layer{s.rows, s.in, s.out, Precision::bf16};
+                        return side.ops.linear(side[0], *layer.pack(side), Activation::none, side[1]);
+                    });
+    // What is too large for f16 stays the largest that there is.
+    compare({{{200, 64}, DType::bf16, Layout::dense, -99, 99}, {{200, 64}, DType::f16, Layout::dense, 65400, 65500}},
+            1.0 / 1024, [&](const Side& side) {
+                const Linear layer{200, 64, 64, Precision::bf16};
+                const Tensor sum = side.ops.linear(side[0], *layer.pack(side), Activation::none, side[1]);
+                return side.is_gpu ? sum : side.ops.clamp(sum, 0.0F, 65504.0F);
+            });
+}
+
+TEST_F(GpuProducts, LinearRotatesItsFirstHeads) {
+    struct Case {
+        Shape x;  // without channels
+        int64_t in, head_size;
+        int heads, window;
+        int64_t table;
+    };
+    const Case cases[] = {
+        {{1, 72, 72}, 128, 64, 8, 24, 576},  // as an image encoder's, with windows and without
+        {{2, 48, 24}, 72, 64, 2, 8, 64},    {{2, 24, 24}, 64, 64, 4, 12, 144},  // positions that Hopper's kernel does
+                                                                                // not take
+        {{1, 1296}, 256, 64, 8, 0, 1296},   {{3, 400}, 64, 64, 4, 0, 200},     {{2, 33}, 64, 64, 2, 0, 33},
+        {{2, 128}, 64, 32, 4, 0, 128},
+    };
+    for (const Case& c : cases)
+        for (Precision precision : kPrecisions) {
+            Shape shape = c.x;
+            shape.push_back(c.in);
+            compare({{shape, type_of(precision)}, {{c.table, c.head_size / 2, 2}}}, tolerance_of(precision),
+                    [&](const Side& side) {
+                        const Linear layer{0, c.in, c.head_size * (c.heads + 2), precision};
+                        return side.ops.linear_rotated(side[0], *layer.pack(side), side[1], c.heads, c.window);
+                    });
+        }
+}
+
 TEST_F(GpuProducts, LinearActivatesAndAddsResiduals) {
     for (Activation activation : {Activation::none, Activation::relu, Activation::gelu, Activation::gelu_tanh,
                                   Activation::sigmoid, Activation::silu})

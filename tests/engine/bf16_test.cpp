@@ -185,17 +185,22 @@ public:
             }
             objects_ += 1;
             iou_sum_ += static_cast<double>(iou);
-            if (one.score > kThreshold)
-                least_iou_ = std::min(least_iou_, iou);  // others are not even the model's choice
+            if (one.score > kThreshold && iou < least_iou_) {  // others are not even the model's choice
+                least_iou_ = iou;
+                least_area_ =
+                    std::count_if(one.mask.data.begin(), one.mask.data.end(), [](uint8_t v) { return v != 0; });
+            }
             if (match == nullptr) continue;
             worst_score_ = std::max(worst_score_, std::abs(one.score - match->score));
             score_sum_ += static_cast<double>(std::abs(one.score - match->score));
         }
     }
     double mean_score() const { return score_sum_ / static_cast<double>(std::max<int64_t>(objects_, 1)); }
+    float least_iou() const { return least_iou_; }
     double mean_iou() const { return iou_sum_ / static_cast<double>(std::max<int64_t>(objects_, 1)); }
     void expect_good(const std::string& what, const Limits& limits) const {
         std::cout << what << ": " << objects_ << " objects, mean IoU " << mean_iou() << ", least " << least_iou_
+                  << " of " << least_area_ << " pixels"
                   << ", scores differ by " << mean_score() << " and at most " << worst_score_ << ", " << lost_
                   << " lost, " << unsure_ << " at the threshold\n";
         EXPECT_GT(objects_, 0) << what;
@@ -230,6 +235,7 @@ private:
     double iou_sum_ = 0;
     double score_sum_ = 0;
     float least_iou_ = 1, worst_score_ = 0;
+    int64_t least_area_ = 0;
 };
 
 Agreement agreement(const std::vector<Answers>& some, const std::vector<Answers>& others) {
@@ -248,12 +254,16 @@ void expect_agreement(const std::string& what, const Work& work) {
     agreement(exact, rounded).expect_good(what, {kLeastMeanIou, kLeastIou});
 }
 
+// A tracker chooses again and again, and goes on with what it chose: where a choice hangs in the balance, rounding may
+// do what a grey level does, and no more.
 void expect_less_than_noise(const std::string& what, const Work& work) {
     const std::vector<Answers> exact = work({session_on("cpu", "f32")});
     const std::vector<Answers> rounded = work({session_on(device_name(), "bf16")});
-    const double noise = agreement(exact, work({session_on(device_name(), "f32"), true})).mean_iou();
-    std::cout << what << ", f32 with one grey level of noise: mean IoU " << noise << "\n";
-    agreement(exact, rounded).expect_good(what, {std::min(noise, kLeastMeanIou), 0});
+    const Agreement noise = agreement(exact, work({session_on(device_name(), "f32"), true}));
+    std::cout << what << ", f32 with one grey level of noise: mean IoU " << noise.mean_iou() << ", least "
+              << noise.least_iou() << "\n";
+    agreement(exact, rounded)
+        .expect_good(what, {std::min(noise.mean_iou(), kLeastMeanIou), std::min(noise.least_iou(), kLeastIou)});
 }
 
 TEST(Bf16, FindsTheSameObjectsByPhrase) {
@@ -274,7 +284,7 @@ TEST(Bf16, OutlinesTheSameObjectsByClick) {
 TEST(Bf16, FollowsTheSameObjectsByPhrase) {
     if (device().is_host()) GTEST_SKIP() << "a minute on a CPU; set SAM3_TEST_DEVICE=cuda";
     const GroundTruth truth = scenes("clips.json", 1);
-    expect_agreement("video by phrase", [&](const Attempt& attempt) { return follow_phrases(attempt, truth); });
+    expect_less_than_noise("video by phrase", [&](const Attempt& attempt) { return follow_phrases(attempt, truth); });
 }
 
 TEST(Bf16, FollowsTheSameObjectsByClick) {

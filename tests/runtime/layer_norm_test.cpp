@@ -108,6 +108,7 @@ TEST_P(LayerNorm, AddsRowsThatRepeat) {
     }
     for (const Shape& shape : {Shape{3, 1, 24}, Shape{3, 24}, Shape{24}, Shape{5, 1}, Shape{2, 5, 24}})
         EXPECT_THROW(ops.layer_norm_and_sum(x, gamma, beta, 1e-5F, random_tensor(shape, 4)), Error);
+    expect_equal(ops.layer_norm_and_sum(x, gamma, beta, 1e-5F, {}).second, norm);
 }
 
 }  // namespace

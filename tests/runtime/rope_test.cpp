@@ -1,5 +1,6 @@
 #include "support/simd_variants.h"
 #include "support/tensors.h"
+#include "util/error.h"
 
 #include <cmath>
 
@@ -48,6 +49,18 @@ TEST_P(Rope, TurnsThePairsOfEveryHead) {
         Ops(cpu(), 2).rope_2d_(x, table, c.heads);
         expect_close(x, expected, 1e-6);
     }
+}
+
+TEST_P(Rope, ALinearLayerIsRotatedAsItsResultIs) {
+    const auto packed = cpu().pack_linear({{random_tensor({72, 10}, 5)}, {random_tensor({72}, 6)}}, Precision::f32);
+    Ops ops(cpu(), 2);
+    const Tensor table = random_tensor({9, 12, 2}, 4);
+    const Tensor x = random_tensor({2, 6, 9, 10}, 3);
+    const Tensor expected = ops.linear(x, *packed);
+    ops.rope_2d_(expected.slice(-1, 0, 48), table, 2, 3);
+    expect_equal(ops.linear_rotated(x, *packed, table, 2, 3), expected);
+    EXPECT_THROW(ops.linear_rotated(x, *packed, table, 2, 4), Error);
+    EXPECT_THROW(ops.linear_rotated(x, *packed, table, 4, 3), Error);  // more heads than there are channels
 }
 
 TEST_P(Rope, PositionsCountInsideAWindow) {

@@ -17,7 +17,8 @@ void layer_norm(const ExecContext& context, const LayerNormArgs& args) {
         table.layer_norm(out, args.x.data<float>() + r * args.x.stride(0), gamma, beta, channels, args.eps);
         if (activation != nullptr) activation(out, out, channels);
     }
-    if (args.sum) binary(context, sum_of(args));
+    if (args.sum && args.added) binary(context, sum_of(args));
+    if (args.sum && !args.added) copy(context, CopyArgs{args.out, args.sum});
 }
 
 }  // namespace sam3::cpu

@@ -27,12 +27,13 @@ CUtensorMap map_of(const Tensor& x, int size, int heads, int window, int across,
 }
 
 template <typename P, bool kMasked, bool kSplit, typename Out>
-void start(const WgmmaArgs& a, int multiprocessors, cudaStream_t stream) {
+void start(const ExecContext& context, const WgmmaArgs& a, cudaStream_t stream) {
     const auto kernel = hopper::wgmma_kernel<P, kMasked, kSplit, Out>;
     static const cudaError_t raised =
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, P::kBytes);
     check(raised, "attention");
-    kernel<<<static_cast<unsigned>(std::min(a.items, multiprocessors)), P::kThreads, P::kBytes, stream>>>(a);
+    const auto blocks = static_cast<unsigned>(std::min(a.items, device_of(context).multiprocessors()));
+    KernelLaunch(dim3(blocks), P::kThreads, P::kBytes, stream).early(context).start("attention", kernel, a);
 }
 
 // Parts that the keys are cut into, so that the blocks fill the GPU evenly. Counted in tiles that a multiprocessor
@@ -67,9 +68,8 @@ void attend(const ExecContext& context, const AttentionArgs& args, WgmmaArgs a, 
     a.q = map_of<P>(q, kSize, args.heads, w, w == 0 ? P::kQueries : w, a.walk.queries_down);
     a.k = map_of<P>(k, kSize, args.heads, w, w == 0 ? P::kKeys : w, a.walk.keys_down);
     a.v = map_of<P>(v, kValues, args.heads, w, w == 0 ? P::kKeys : w, a.walk.keys_down);
-    const int multiprocessors = device_of(context).multiprocessors();
     const int64_t tiles = blocks_for(a.shape.keys, P::kKeys);
-    const int splits = w == 0 ? splits_for<P>(a.shape, multiprocessors) : 1;
+    const int splits = w == 0 ? splits_for<P>(a.shape, device_of(context).multiprocessors()) : 1;
     a.tiles_each = static_cast<int>(blocks_for(tiles, splits));
     a.splits = static_cast<int>(blocks_for(tiles, a.tiles_each));
     a.blocks = static_cast<int>(blocks_for(a.shape.queries, P::kQueries));
@@ -82,14 +82,12 @@ void attend(const ExecContext& context, const AttentionArgs& args, WgmmaArgs a, 
     }
     launch(context, "attention", [&](cudaStream_t stream) {
         if (a.splits > 1)
-            masked ? start<P, true, true, float>(a, multiprocessors, stream)
-                   : start<P, false, true, float>(a, multiprocessors, stream);
+            masked ? start<P, true, true, float>(context, a, stream) : start<P, false, true, float>(context, a, stream);
         else if (args.out.dtype() == DType::f32)
-            masked ? start<P, true, false, float>(a, multiprocessors, stream)
-                   : start<P, false, false, float>(a, multiprocessors, stream);
+            masked ? start<P, true, false, float>(context, a, stream)
+                   : start<P, false, false, float>(context, a, stream);
         else
-            masked ? start<P, true, false, bf16>(a, multiprocessors, stream)
-                   : start<P, false, false, bf16>(a, multiprocessors, stream);
+            masked ? start<P, true, false, bf16>(context, a, stream) : start<P, false, false, bf16>(context, a, stream);
     });
     if (a.splits > 1) join_rows(context, parts, a.shape, a.out_map, args.out);
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "runtime/cuda/attention.cuh"
+#include "runtime/cuda/early.cuh"
 #include "runtime/cuda/hopper.cuh"
 #include "runtime/cuda/wgmma.cuh"
 
@@ -106,6 +107,7 @@ __device__ inline void fetch(const WgmmaArgs& a, const Shared<P>& m) {
     const Walk& w = a.walk;
     Turn<P::kStages> turn;
     int queries_parity = 0;
+    wait_for_earlier();  // the others wait for what comes from here
     for (int index = blockIdx.x; index < a.items; index += gridDim.x) {
         const Item item = Item::at<P>(a, index);
         const int image = item.unit / w.units;
@@ -374,6 +376,7 @@ __global__ void __launch_bounds__(P::kThreads, 1) wgmma_kernel(const __grid_cons
         publish_barriers();
     }
     __syncthreads();
+    let_next_start();
     if (threadIdx.x < 128) {
         give_registers<P::kFetchRegisters>();
         if (threadIdx.x == 0) fetch<P>(a, m);

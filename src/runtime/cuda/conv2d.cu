@@ -13,7 +13,7 @@ constexpr int64_t kMostPatchBytes = int64_t{512} << 20;
 struct Geometry {
     int height, width, channels;  // of the input
     int out_height, out_width;
-    int kernel_h, kernel_w, stride, padding;
+    int kernel_h, kernel_w, stride, stride_x, padding;
 };
 
 Geometry geometry_of(const Conv2dArgs& args) {
@@ -26,7 +26,17 @@ Geometry geometry_of(const Conv2dArgs& args) {
             w.kernel_h,
             w.kernel_w,
             w.stride,
+            w.stride,
             w.padding};
+}
+
+// Patches that lie side by side and do not reach over the edge: a patch's row is read as one pixel of many channels.
+Geometry folded(Geometry g) {
+    if (g.stride != g.kernel_w || g.padding != 0 || g.width % g.kernel_w != 0) return g;
+    g.channels *= g.kernel_w;
+    g.width /= g.kernel_w;
+    g.kernel_w = g.stride_x = 1;
+    return g;
 }
 
 // Every output pixel's patch as a row: [rows, kh, kw, C]; kEach neighbouring channels a thread.
@@ -45,32 +55,35 @@ __global__ void patches_kernel(const In* x, Out* patches, Geometry g, int64_t fi
     const int oy = static_cast<int>(row / g.out_width % g.out_height);
     const int64_t n = row / g.out_width / g.out_height;
     const int y = oy * g.stride - g.padding + ky;
-    const int x_at = ox * g.stride - g.padding + kx;
+    const int x_at = ox * g.stride_x - g.padding + kx;
     const bool inside = y >= 0 && y < g.height && x_at >= 0 && x_at < g.width;
     const In* from = x + ((n * g.height + y) * g.width + x_at) * g.channels + c;
     if constexpr (kEach == 4) {
         store4(patches + item * 4, inside ? load4(from) : float4{0, 0, 0, 0});
     } else {
-        patches[item] = from_float<Out>(inside ? to_float(*from) : 0.0F);
+#pragma unroll
+        for (int i = 0; i < kEach; ++i) patches[item * kEach + i] = from_float<Out>(inside ? to_float(from[i]) : 0.0F);
     }
 }
 
 void fill_patches(const ExecContext& context, const Conv2dArgs& args, const Tensor& patches, int64_t first) {
-    const Geometry g = geometry_of(args);
+    const Geometry g = folded(geometry_of(args));
     launch(context, "conv2d", [&](cudaStream_t stream) {
         for_float_type(args.x.dtype(), [&](auto in) {
             for_float_type(patches.dtype(), [&](auto out) {
                 using In = typename decltype(in)::type;
                 using Out = typename decltype(out)::type;
-                const int each = g.channels % 4 == 0 ? 4 : 1;
-                const int64_t items = patches.numel() / each;
-                const auto grid = static_cast<unsigned>(blocks_for(items, kThreads));
-                if (each == 4)
-                    patches_kernel<In, Out, 4>
-                        <<<grid, kThreads, 0, stream>>>(args.x.data<In>(), patches.data<Out>(), g, first, items);
+                const auto start = [&](auto kernel, int each) {
+                    const int64_t items = patches.numel() / each;
+                    const auto grid = static_cast<unsigned>(blocks_for(items, kThreads));
+                    kernel<<<grid, kThreads, 0, stream>>>(args.x.data<In>(), patches.data<Out>(), g, first, items);
+                };
+                if (g.channels % 4 == 0)
+                    start(patches_kernel<In, Out, 4>, 4);
+                else if (g.channels % 2 == 0)
+                    start(patches_kernel<In, Out, 2>, 2);
                 else
-                    patches_kernel<In, Out, 1>
-                        <<<grid, kThreads, 0, stream>>>(args.x.data<In>(), patches.data<Out>(), g, first, items);
+                    start(patches_kernel<In, Out, 1>, 1);
             });
         });
     });

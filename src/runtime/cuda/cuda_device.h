@@ -37,6 +37,11 @@ public:
     DType storage_type(Precision precision) const override {
         return precision == Precision::f32 ? DType::f32 : DType::bf16;
     }
+    bool rotates_products() const override { return true; }
+    // f16 adds an eighth of bf16's error, and half of f32's bytes (docs/performance.md).
+    DType sum_type(Precision precision) const override {
+        return precision != Precision::f32 && is_hopper() ? DType::f16 : DType::f32;
+    }
 
     std::shared_ptr<Buffer> allocate(size_t bytes) override;
     std::shared_ptr<Buffer> allocate_host(size_t bytes) override;

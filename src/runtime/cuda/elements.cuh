@@ -28,6 +28,15 @@ void for_float_type(DType type, const F& f) {
     }
 }
 
+// The same where f16 is possible too: the sum of an image encoder's layers.
+template <typename F>
+void for_sum_type(DType type, const F& f) {
+    if (type == DType::f16)
+        f(Type<__half>{});
+    else
+        for_float_type(type, f);
+}
+
 __device__ inline float to_float(float x) { return x; }
 __device__ inline float to_float(bf16 x) { return __bfloat162float(x); }
 __device__ inline float to_float(__half x) { return __half2float(x); }
@@ -55,10 +64,25 @@ __device__ inline float4 load4(const bf16* p) {
     const float2 b = __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162*>(&bits.y));
     return {a.x, a.y, b.x, b.y};
 }
+__device__ inline float4 load4(const __half* p) {
+    const uint2 bits = *reinterpret_cast<const uint2*>(p);
+    const float2 a = __half22float2(*reinterpret_cast<const __half2*>(&bits.x));
+    const float2 b = __half22float2(*reinterpret_cast<const __half2*>(&bits.y));
+    return {a.x, a.y, b.x, b.y};
+}
 __device__ inline void store4(float* p, float4 v) { *reinterpret_cast<float4*>(p) = v; }
 __device__ inline void store4(bf16* p, float4 v) {
     const __nv_bfloat162 a = __floats2bfloat162_rn(v.x, v.y);
     const __nv_bfloat162 b = __floats2bfloat162_rn(v.z, v.w);
+    uint2 bits;
+    bits.x = *reinterpret_cast<const unsigned*>(&a);
+    bits.y = *reinterpret_cast<const unsigned*>(&b);
+    *reinterpret_cast<uint2*>(p) = bits;
+}
+
+__device__ inline void store4(__half* p, float4 v) {
+    const __half2 a = __floats2half2_rn(v.x, v.y);
+    const __half2 b = __floats2half2_rn(v.z, v.w);
     uint2 bits;
     bits.x = *reinterpret_cast<const unsigned*>(&a);
     bits.y = *reinterpret_cast<const unsigned*>(&b);

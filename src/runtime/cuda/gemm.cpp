@@ -211,7 +211,9 @@ float time_of(cudaStream_t stream, const Work& work) {
 
 }  // namespace
 
-void GemmPlans::tune(Plan& plan, const Gemm& wanted, CudaDevice& device, size_t most) {
+void GemmPlans::tune(const ExecContext& context, Plan& plan, const Gemm& wanted, size_t most) {
+    constexpr int64_t kFewest = 1024;  // rows: less would leave most of the GPU to our own kernel idle
+    CudaDevice& device = device_of(context);
     plan.tuned = true;
     // Elsewhere: a residual that is added in place would be added again with every trial.
     Gemm gemm = wanted;
@@ -227,10 +229,10 @@ void GemmPlans::tune(Plan& plan, const Gemm& wanted, CudaDevice& device, size_t 
         best = time;
         chosen = i;
     }
-    if (device.is_hopper() && own_product_takes(gemm)) {
+    if (gemm.m >= kFewest && own_product_takes(context, gemm)) {
         // In turns: clocks change from one moment to the next.
         const auto own = [&] {
-            own_product(gemm, device.multiprocessors(), device.stream());
+            own_product(context, gemm, device.stream());
             return true;
         };
         int faster = 0;
@@ -246,13 +248,15 @@ void GemmPlans::tune(Plan& plan, const Gemm& wanted, CudaDevice& device, size_t 
     std::swap(plan.algorithms[0], plan.algorithms[chosen]);
 }
 
-void GemmPlans::run(const Gemm& gemm, CudaDevice& device) {
+void GemmPlans::run(const ExecContext& context, const Gemm& gemm) {
+    CudaDevice& device = device_of(context);
+    if (gemm.out_type == DType::f16 || gemm.rotation != nullptr) return own_product(context, gemm, device.stream());
     Plan& plan = plan_for(gemm);
     const double flops = 2.0 * static_cast<double>(gemm.batch * gemm.m) * static_cast<double>(gemm.n * gemm.k);
     if (!plan.tuned && !device.capturing() && flops >= kWorthTuning)
-        tune(plan, gemm, device, flops < kNotWorthMore ? kGuesses : kMostAlgorithms);
+        tune(context, plan, gemm, flops < kNotWorthMore ? kGuesses : kMostAlgorithms);
     if (plan.own)
-        own_product(gemm, device.multiprocessors(), device.stream());
+        own_product(context, gemm, device.stream());
     else if (!multiply(plan, plan.algorithms.front().algo, gemm, device))
         fail("cuBLASLt: the product ", gemm.m, " x ", gemm.n, " x ", gemm.k, " failed");
 }
@@ -260,7 +264,7 @@ void GemmPlans::run(const Gemm& gemm, CudaDevice& device) {
 void run_gemm(const ExecContext& context, const Gemm& gemm) {
     CudaDevice& device = device_of(context);
     const auto held = device.lock();
-    device.gemms().run(gemm, device);
+    device.gemms().run(context, gemm);
 }
 
 }  // namespace sam3::cuda

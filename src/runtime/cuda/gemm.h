@@ -13,7 +13,8 @@
 namespace sam3::cuda {
 
 // Row-major out[m, n] = alpha * x[m, k] * w + bias[n] + residual, once for each of `batch` matrices.
-// Type of x and w alike: f32 or bf16; residual and bias have the type of out.
+// Type of x and w alike: f32 or bf16; residual and bias have the type of out. With f16, which is for sums that go on,
+// and with a rotation it is a product that own_product_takes().
 struct Gemm {
     int64_t m = 0, n = 0, k = 0;
     DType in_type = DType::f32, out_type = DType::f32;
@@ -27,7 +28,9 @@ struct Gemm {
     const void* x = nullptr;
     const void* w = nullptr;
     const void* bias = nullptr;
+    const float* exact_bias = nullptr;  // the same bias in f32
     const void* residual = nullptr;
+    const RopeArgs* rotation = nullptr;  // of a part of the result, at last
     void* out = nullptr;
 };
 
@@ -40,12 +43,12 @@ public:
     GemmPlans& operator=(const GemmPlans&) = delete;
     ~GemmPlans();
 
-    void run(const Gemm& gemm, CudaDevice& device);
+    void run(const ExecContext& context, const Gemm& gemm);
 
 private:
     struct Plan;
     Plan& plan_for(const Gemm& gemm);
-    void tune(Plan& plan, const Gemm& wanted, CudaDevice& device, size_t most);
+    void tune(const ExecContext& context, Plan& plan, const Gemm& wanted, size_t most);
     bool multiply(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm, const Gemm& gemm, CudaDevice& device);
 
     MemoryPool& pool_;
@@ -55,8 +58,9 @@ private:
 };
 
 // Our own, for Hopper, and which products it can make.
-bool own_product_takes(const Gemm& gemm);
-void own_product(const Gemm& gemm, int multiprocessors, cudaStream_t stream);
+bool own_product_takes(const ExecContext& context, const Gemm& gemm);
+bool own_product_rotates(const RopeArgs& args);
+void own_product(const ExecContext& context, const Gemm& gemm, cudaStream_t stream);
 
 // The product in the device's stream.
 void run_gemm(const ExecContext& context, const Gemm& gemm);

@@ -59,6 +59,21 @@ __device__ inline void copy_box_to_cluster(unsigned to, const CUtensorMap& map, 
         "l"(&map), "r"(barrier), "h"(static_cast<unsigned short>(blocks)), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4)
         : "memory");
 }
+// A box the other way. Groups of writes end in order; what a thread wrote to shared memory is shown to copies first.
+__device__ inline void write_box(const CUtensorMap& map, unsigned from, int c0, int c1, int c2, int c3, int c4) {
+    asm volatile(
+        "cp.async.bulk.tensor.5d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5, %6}], [%1];\n" ::"l"(&map),
+        "r"(from), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4)
+        : "memory");
+}
+__device__ inline void commit_writes() { asm volatile("cp.async.bulk.commit_group;\n" ::: "memory"); }
+// Until all but the last kLeft groups of this thread have been read from shared memory.
+template <int kLeft>
+__device__ inline void wait_until_read() {
+    asm volatile("cp.async.bulk.wait_group.read %0;\n" ::"n"(kLeft) : "memory");
+}
+__device__ inline void show_to_copies() { asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory"); }
+
 // At the barrier in the same place of another block of the cluster.
 __device__ inline void arrive_in_cluster(unsigned barrier, int block) {
     asm volatile(

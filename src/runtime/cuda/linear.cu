@@ -70,8 +70,9 @@ Activation fused(Activation wanted, bool exact) {
 }  // namespace
 
 void multiply_rows(const ExecContext& context, const Tensor& x, const CudaLinear& weights, Activation activation,
-                   const Tensor& residual, const Tensor& out) {
-    if (few_rows_take(context, x, weights))
+                   const Tensor& residual, const Tensor& out, const RopeArgs& rotation) {
+    const bool sum = out.dtype() == DType::f16;
+    if (!sum && !rotation.x && few_rows_take(context, x, weights))
         return multiply_few_rows(context, x, weights, activation, residual, out);
     const Tensor input = as_type(context, x, weights.weight.dtype());
     const bool fast = context.precision != Precision::f32;
@@ -93,20 +94,30 @@ void multiply_rows(const ExecContext& context, const Tensor& x, const CudaLinear
     gemm.w = weights.weight.raw();
     gemm.w_stride = gemm.k;
     gemm.bias = weights.bias_for(out.dtype());
+    gemm.exact_bias = weights.bias ? weights.bias.data<float>() : nullptr;
     gemm.out = out.raw();
     gemm.out_stride = out.dim(0) == 1 ? gemm.n : out.row_stride();
     if (add_inside) {
         gemm.residual = residual.raw();
         gemm.residual_stride = residual.dim(0) == 1 ? gemm.n : residual.row_stride();
     }
+    if (rotation.x && own_product_rotates(rotation)) gemm.rotation = &rotation;
+    const bool own = (sum || gemm.rotation != nullptr) && own_product_takes(context, gemm);
+    if (!own && sum) {
+        const Tensor wide = new_tensor(context, out.shape(), DType::f32);
+        multiply_rows(context, x, weights, activation, as_type(context, residual, DType::f32), wide);
+        return copy(context, CopyArgs{wide, out});
+    }
+    if (!own) gemm.rotation = nullptr;
     run_gemm(context, gemm);
+    if (rotation.x && gemm.rotation == nullptr) rope_2d(context, rotation);
     finish_rows(context, out, inside == Activation::none ? activation : Activation::none,
                 add_inside ? Tensor() : residual);
 }
 
 void linear(const ExecContext& context, const LinearArgs& args) {
     multiply_rows(context, args.x, static_cast<const CudaLinear&>(*args.weights), args.activation, args.residual,
-                  args.out);
+                  args.out, args.rotation);
 }
 
 Tensor upload_rows(CudaDevice& device, const std::vector<Tensor>& parts, DType type) {

@@ -26,6 +26,7 @@ struct NormSum {
     bool half_added = false, half_out = false;  // bf16, otherwise f32
 
     __device__ float4 load(int64_t row, int channel) const {
+        if (added == nullptr) return {0.0F, 0.0F, 0.0F, 0.0F};
         const int64_t repeated =
             row < added_rows ? row : static_cast<uint32_t>(row) % static_cast<uint32_t>(added_rows);
         const int64_t at = repeated * added_stride + channel;
@@ -280,18 +281,22 @@ void layer_norm(const ExecContext& context, const LayerNormArgs& args) {
                        is_aligned(args.beta.raw(), 16);
     count_of("layer_norm", args.x.dim(0));
     NormSum sum;
-    const bool sums = args.sum && fours && has_rows_of_fours(args.added) && has_rows_of_fours(args.sum) &&
-                      args.x.dim(1) <= kMostInRegisters && is_f32_or_bf16(args.added) && is_f32_or_bf16(args.sum);
-    if (sums)
-        sum = {args.added.raw(),
-               args.sum.raw(),
-               args.added.stride(0),
-               args.sum.stride(0),
-               static_cast<int>(args.added.dim(0)),
-               args.added.dtype() == DType::bf16,
-               args.sum.dtype() == DType::bf16};
-    for_float_type(args.x.dtype(), [&](auto from) {
-        for_float_type(args.out.dtype(), [&](auto to) {
+    const bool sums = args.sum && fours && has_rows_of_fours(args.sum) && args.x.dim(1) <= kMostInRegisters &&
+                      is_f32_or_bf16(args.sum) &&
+                      (!args.added || (has_rows_of_fours(args.added) && is_f32_or_bf16(args.added)));
+    if (sums) {
+        sum.out = args.sum.raw();
+        sum.out_stride = args.sum.stride(0);
+        sum.half_out = args.sum.dtype() == DType::bf16;
+    }
+    if (sums && args.added) {
+        sum.added = args.added.raw();
+        sum.added_stride = args.added.stride(0);
+        sum.added_rows = static_cast<int>(args.added.dim(0));
+        sum.half_added = args.added.dtype() == DType::bf16;
+    }
+    for_sum_type(args.x.dtype(), [&](auto from) {
+        for_sum_type(args.out.dtype(), [&](auto to) {
             using X = typename decltype(from)::type;
             using Out = typename decltype(to)::type;
             const LayerNorm<X, Out> all{args.x.data<const X>(),
@@ -308,7 +313,8 @@ void layer_norm(const ExecContext& context, const LayerNormArgs& args) {
             launch(context, "layer_norm", [&](cudaStream_t stream) { start_layer_norm(context, all, fours, stream); });
         });
     });
-    if (args.sum && !sums) binary(context, sum_of(args));
+    if (args.sum && !sums && args.added) binary(context, sum_of(args));
+    if (args.sum && !sums && !args.added) copy(context, CopyArgs{args.out, args.sum});
 }
 
 void softmax(const ExecContext& context, const SoftmaxArgs& args) {

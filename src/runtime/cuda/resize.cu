@@ -35,7 +35,9 @@ struct Place {
     }
 };
 
-__device__ float scale_of(int64_t in, uint32_t out) { return static_cast<float>(in) / static_cast<float>(out); }
+__host__ __device__ float scale_of(int64_t in, uint32_t out) {
+    return static_cast<float>(in) / static_cast<float>(out);
+}
 
 // PyTorch's nearest: floor(i * in / out) in float, with the two cases that it computes without one.
 __device__ int64_t nearest(uint32_t i, int64_t in, uint32_t out) {
@@ -46,22 +48,23 @@ __device__ int64_t nearest(uint32_t i, int64_t in, uint32_t out) {
 
 // The input positions that an output position is made of, and their weights.
 struct TwoTaps {
-    int64_t first;
+    int first;
     int step, count;  // step: 0 where the last pixel is repeated
     float weight[2];
 
     // PyTorch's upsample_bilinear2d without align_corners.
-    __device__ TwoTaps(uint32_t i, int64_t in, uint32_t out) {
-        if (in == out) {
-            first = i;
+    __device__ TwoTaps(uint32_t i, int in, uint32_t out) : TwoTaps(i, in, out, scale_of(in, out)) {}
+    __device__ TwoTaps(uint32_t i, int in, uint32_t out, float scale) {
+        if (static_cast<uint32_t>(in) == out) {
+            first = static_cast<int>(i);
             step = 0;
             count = 1;
             weight[0] = 1.0F;
             weight[1] = 0.0F;
             return;
         }
-        const float source = fmaxf(fmaf(scale_of(in, out), static_cast<float>(i) + 0.5F, -0.5F), 0.0F);
-        first = min(static_cast<int64_t>(source), in - 1);
+        const float source = fmaxf(fmaf(scale, static_cast<float>(i) + 0.5F, -0.5F), 0.0F);
+        first = min(static_cast<int>(source), in - 1);
         const float fraction = fminf(fmaxf(source - static_cast<float>(first), 0.0F), 1.0F);
         step = first < in - 1 ? 1 : 0;
         count = 2;
@@ -121,8 +124,8 @@ __global__ void resize_bilinear(Maps maps, const T* x, T* out) {
     const uint32_t i = thread_number();
     if (i >= maps.count) return;
     const Place p(maps, i);
-    const TwoTaps down(p.row, maps.in_height, maps.height.divisor);
-    const TwoTaps across(p.column, maps.in_width, maps.width.divisor);
+    const TwoTaps down(p.row, static_cast<int>(maps.in_height), maps.height.divisor);
+    const TwoTaps across(p.column, static_cast<int>(maps.in_width), maps.width.divisor);
     float4 sum = {0.0F, 0.0F, 0.0F, 0.0F};
     for (int y = 0; y < down.count; ++y) {
         float4 row = {0.0F, 0.0F, 0.0F, 0.0F};
@@ -182,8 +185,10 @@ void resize(const ExecContext& context, const ResizeArgs& args) {
 namespace {
 
 struct AboveMaps {
-    int64_t count, in_height, in_width;
+    int64_t count;
+    int in_height, in_width;
     uint32_t height, width;
+    float scale_down, scale_across;
     float threshold;
 };
 
@@ -202,34 +207,39 @@ __global__ void above_kernel(AboveMaps maps, const T* x, uint8_t* out) {
     float left[kAboveColumns], right[kAboveColumns];
 #pragma unroll
     for (int c = 0; c < kAboveColumns; ++c) {
-        const TwoTaps across(min(column + c, maps.width - 1), maps.in_width, maps.width);
-        offset[c] = static_cast<int>(across.first);
+        const TwoTaps across(min(column + c, maps.width - 1), maps.in_width, maps.width, maps.scale_across);
+        offset[c] = across.first;
         step[c] = across.step;
         left[c] = across.weight[0];
         right[c] = across.weight[1];
     }
-    const bool one_column = maps.in_width == maps.width;
-    const bool one_row = maps.in_height == maps.height;
+    const bool one_column = static_cast<uint32_t>(maps.in_width) == maps.width;
+    const bool one_row = static_cast<uint32_t>(maps.in_height) == maps.height;
     const bool whole = maps.width % kAboveColumns == 0;
     for (int64_t map = blockIdx.z; map < maps.count; map += gridDim.z) {
-        const T* const from = x + map * maps.in_height * maps.in_width;
+        const T* const from = x + map * (static_cast<int64_t>(maps.in_height) * maps.in_width);
         uint8_t* to = out + (map * maps.height + first_row) * maps.width + column;
         float upper[kAboveColumns], lower[kAboveColumns];
-        const auto blend = [&](int64_t row, float* blended) {
-            const T* const line = from + row * maps.in_width;
+        const auto blend = [&](int row, float(&blended)[kAboveColumns]) {
+            const T* const line = from + static_cast<int64_t>(row) * maps.in_width;
 #pragma unroll
             for (int c = 0; c < kAboveColumns; ++c) {
                 const float value = left[c] * to_float(line[offset[c]]);
                 blended[c] = one_column ? value : value + right[c] * to_float(line[offset[c] + step[c]]);
             }
         };
-        int64_t known = -1;  // the input row that `upper` holds
+        int known = -2;  // the input row that `upper` holds; `lower` has the next
         for (uint32_t row = first_row; row < min(first_row + kAboveRows, maps.height); ++row, to += maps.width) {
-            const TwoTaps down(row, maps.in_height, maps.height);
+            const TwoTaps down(row, maps.in_height, maps.height, maps.scale_down);
             if (down.first != known) {
+                if (down.first == known + 1 && !one_row) {
+#pragma unroll
+                    for (int c = 0; c < kAboveColumns; ++c) upper[c] = lower[c];
+                } else {
+                    blend(down.first, upper);
+                }
+                if (!one_row) blend(down.first + down.step, lower);
                 known = down.first;
-                blend(known, upper);
-                if (!one_row) blend(known + down.step, lower);
             }
             uint8_t above[kAboveColumns];
 #pragma unroll
@@ -252,10 +262,12 @@ __global__ void above_kernel(AboveMaps maps, const T* x, uint8_t* out) {
 void resize_above(const ExecContext& context, const ResizeAboveArgs& args) {
     AboveMaps maps;
     maps.count = args.out.dim(0);
-    maps.in_height = args.x.dim(1);
-    maps.in_width = args.x.dim(2);
+    maps.in_height = static_cast<int>(count_of("resize_above", args.x.dim(1)));
+    maps.in_width = static_cast<int>(count_of("resize_above", args.x.dim(2)));
     maps.height = count_of("resize_above", args.out.dim(1));
     maps.width = count_of("resize_above", args.out.dim(2));
+    maps.scale_down = scale_of(maps.in_height, maps.height);
+    maps.scale_across = scale_of(maps.in_width, maps.width);
     maps.threshold = args.threshold;
     constexpr int64_t kMostLayers = 65535;  // of a grid
     const dim3 grid(static_cast<unsigned>(blocks_for(maps.width, kAboveBlock.x * kAboveColumns)),

@@ -23,9 +23,9 @@ struct CudaConv2d : PackedConv2d {
 // [rows, columns] host f32 matrices, one below the other, on the GPU in this type.
 Tensor upload_rows(CudaDevice& device, const std::vector<Tensor>& parts, DType type);
 
-// out = activation(x [rows, in] * weights + bias) + residual; out and residual have one type.
+// out = activation(x [rows, in] * weights + bias) + residual, or rotated; out and residual have one type.
 void multiply_rows(const ExecContext& context, const Tensor& x, const CudaLinear& weights, Activation activation,
-                   const Tensor& residual, const Tensor& out);
+                   const Tensor& residual, const Tensor& out, const RopeArgs& rotation = {});
 
 // linear_few_rows.cu: the same on Hopper for few rows, f32 or in the type of the weights.
 bool few_rows_take(const ExecContext& context, const Tensor& x, const CudaLinear& weights);
