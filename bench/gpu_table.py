@@ -39,6 +39,8 @@ ROWS = (
     ("image encoder alone", "encoder", ("seconds", "image_encoder"), "encoder", 1),
     ("image encoder, {batch} at a time, each", "batch", ("seconds", "image_encoder"), "encoder_batch", 0),
     ("image and phrase, {batch} at a time, each", "batch", ("waits", "image_phrase"), None, 0),
+    ("in fp8: on the GPU, image and phrase, to 100 masks", "fp8", ("waits", "on_device"), None, 1),
+    ("in fp8: image encoder within it", "fp8", ("seconds", "image_encoder"), None, 1),
     ("click on an encoded image", "click", ("waits", "next_click"), None, 1),
     ("video frame, 1 object", "video-1", ("waits", "video_frame"), None, 1),
     ("video frame, 5 objects", "video-5", ("waits", "video_frame"), None, 1),

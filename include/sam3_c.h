@@ -57,7 +57,7 @@ SAM3_C_API const char* sam3_c_last_error(void);
 /* Reads a model. behaviour: "official" or "hf", whose post-processing to follow; NULL: the model's own. */
 SAM3_C_API sam3_c_model* sam3_c_load_model(const char* path, const char* behaviour);
 /* The same on a device: "cpu", "cuda" or "cuda:1"; NULL: the first GPU that can be used, else the CPU. precision:
- * "f32", "bf16" or "int8"; NULL: f32, or int8 for a model stored so, on a GPU bf16. */
+ * "f32", "bf16", "int8" or "fp8"; NULL: f32, or int8 for a model stored so, on a GPU bf16. */
 SAM3_C_API sam3_c_model* sam3_c_load_model_on(const char* path, const char* behaviour, const char* device,
                                               const char* precision);
 SAM3_C_API void sam3_c_free_model(sam3_c_model* model);

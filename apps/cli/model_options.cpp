@@ -36,10 +36,12 @@ void ModelOptions::add_to(CLI::App& command, bool required) {
         ->capture_default_str()
         ->group(group);
     command
-        .add_option("--precision", precision,
-                    "How large products are computed: f32, bf16 or int8: fewer bits are faster and need less memory "
-                    "(docs/performance.md); auto: f32 on the CPU, or int8 for a model stored in it; bf16 on a GPU")
-        ->check(CLI::IsMember({"auto", "f32", "bf16", "int8"}))
+        .add_option(
+            "--precision", precision,
+            "How large products are computed: f32, bf16, int8 (CPU) or fp8 (Hopper's GPUs): fewer bits are faster and "
+            "need less memory (docs/performance.md); auto: f32 on the CPU, or int8 for a model stored in it; "
+            "bf16 on a GPU")
+        ->check(CLI::IsMember({"auto", "f32", "bf16", "int8", "fp8"}))
         ->capture_default_str()
         ->group(group);
     command.add_option("--threads", threads, "CPU threads (default: one a core; beside a GPU at most 8 are used)")

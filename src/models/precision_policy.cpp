@@ -13,18 +13,23 @@ namespace {
 // time does not matter and its errors could: the patch embedding, whose errors every layer inherits, the heads that
 // give scores and boxes, the parts that run once for a prompt.
 constexpr std::string_view kLargeParts[] = {
-    "vision_encoder.backbone.layers.",  // SAM 3; what they add to stays f32: in bf16, masks of clicks suffer
+    "vision_encoder.backbone.layers.",  // SAM 3
     "vision_encoder.layers.",           // SAM 1
     "text_model.encoder.layers.",      "detr_encoder.layers.", "detr_decoder.layers.",
     "memory_attention.layers.",        "fpn_layers.",          "pixel_decoder.conv_layers.",
 };
+
+constexpr std::string_view kImageEncoder = kLargeParts[0];
 
 }  // namespace
 
 Precision precision_policy(const std::string& name, Precision asked) {
     const bool large = std::any_of(std::begin(kLargeParts), std::end(kLargeParts),
                                    [&](std::string_view part) { return name.find(part) != std::string::npos; });
-    return large ? asked : Precision::f32;
+    if (!large) return Precision::f32;
+    // Eight bits with three behind the point are for where nearly all of the arithmetic is.
+    const bool eight = asked == Precision::fp8;
+    return eight && name.find(kImageEncoder) == std::string::npos ? Precision::bf16 : asked;
 }
 
 }  // namespace sam3

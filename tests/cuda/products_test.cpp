@@ -109,9 +109,12 @@ TEST_F(GpuProducts, LinearRotatesItsFirstHeads) {
     };
     const Case cases[] = {
         {{1, 72, 72}, 128, 64, 8, 24, 576},  // as an image encoder's, with windows and without
-        {{2, 48, 24}, 72, 64, 2, 8, 64},    {{2, 24, 24}, 64, 64, 4, 12, 144},  // positions that Hopper's kernel does
-                                                                                // not take
-        {{1, 1296}, 256, 64, 8, 0, 1296},   {{3, 400}, 64, 64, 4, 0, 200},     {{2, 33}, 64, 64, 2, 0, 33},
+        {{2, 48, 24}, 72, 64, 2, 8, 64},
+        {{2, 24, 24}, 64, 64, 4, 12, 144},  // positions that Hopper's kernel does
+                                            // not take
+        {{1, 1296}, 256, 64, 8, 0, 1296},
+        {{3, 400}, 64, 64, 4, 0, 200},
+        {{2, 33}, 64, 64, 2, 0, 33},
         {{2, 128}, 64, 32, 4, 0, 128},
     };
     for (const Case& c : cases)
@@ -124,6 +127,57 @@ TEST_F(GpuProducts, LinearRotatesItsFirstHeads) {
                         return side.ops.linear_rotated(side[0], *layer.pack(side), side[1], c.heads, c.window);
                     });
         }
+}
+
+// The nearest number with four binary digits, of which the last is worth at least 2^-9: e4m3.
+float nearest_e4m3(float x) {
+    const int exponent = std::max(x == 0 ? -6 : std::ilogb(x), -6);
+    return std::clamp(std::ldexp(std::nearbyint(std::ldexp(x, 3 - exponent)), exponent - 3), -448.0F, 448.0F);
+}
+
+// What is left of rows in codes, the largest magnitude of a row being the largest code.
+Tensor coded(const Tensor& x) {
+    Tensor out = Tensor::host(x.shape());
+    const int64_t columns = x.dim(-1);
+    for (int64_t row = 0; row < x.numel() / columns; ++row) {
+        float most = 0;
+        for (int64_t c = 0; c < columns; ++c) most = std::max(most, std::abs(test::at(x, row * columns + c)));
+        for (int64_t c = 0; c < columns; ++c)
+            out.data<float>()[row * columns + c] =
+                most == 0 ? 0.0F : nearest_e4m3(test::at(x, row * columns + c) * (448.0F / most)) * (most / 448.0F);
+    }
+    return out;
+}
+
+TEST_F(GpuProducts, LinearInFp8EqualsTheCpusOfTheSameCodes) {
+    if (!test::gpu().device->has_precision(Precision::fp8)) GTEST_SKIP() << "this GPU has no fp8";
+    struct Sizes {
+        int64_t rows, in, out;
+    };
+    for (const Sizes& s :
+         {Sizes{1296, 1024, 512}, Sizes{161, 144, 48}, Sizes{320, 4736, 64}, Sizes{12000, 128, 1024}}) {
+        const Tensor weights = weights_of({s.out, s.in}, Precision::f32, 93);
+        const Tensor bias = random_tensor({s.out}, 94);
+        const auto layer = [&](const Side& side) {
+            return side.ops.device().pack_linear({{side.is_gpu ? weights : coded(weights)}, {bias}},
+                                                 side.precision(Precision::fp8));
+        };
+        const auto input = [&](const Side& side) { return side.is_gpu ? side[0] : coded(side[0]); };
+        const test::Input x{{s.rows, s.in}, DType::bf16, Layout::part};
+        for (Activation activation : {Activation::none, Activation::gelu_tanh, Activation::relu})
+            compare({x}, kBf16Tolerance,
+                    [&](const Side& side) { return side.ops.linear(input(side), *layer(side), activation); });
+        for (DType residual : {DType::f16, DType::bf16, DType::f32})
+            compare({x, {{s.rows, s.out}, residual, Layout::part, -2, 2}}, kBf16Tolerance, [&](const Side& side) {
+                return side.ops.linear(input(side), *layer(side), Activation::none, side[1]);
+            });
+    }
+    const Tensor weights = weights_of({384, 256}, Precision::f32, 95);
+    compare({{{2, 48, 24, 256}, DType::bf16}, {{64, 32, 2}}}, kBf16Tolerance, [&](const Side& side) {
+        const auto layer = side.ops.device().pack_linear({{side.is_gpu ? weights : coded(weights)}, {}},
+                                                         side.precision(Precision::fp8));
+        return side.ops.linear_rotated(side.is_gpu ? side[0] : coded(side[0]), *layer, side[1], 4, 8);
+    });
 }
 
 TEST_F(GpuProducts, LinearActivatesAndAddsResiduals) {

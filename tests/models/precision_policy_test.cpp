@@ -20,6 +20,16 @@ TEST(PrecisionPolicy, LargePartsGetWhatWasAskedFor) {
     }
 }
 
+TEST(PrecisionPolicy, EightBitFloatsAreForTheImageEncoder) {
+    EXPECT_EQ(precision_policy("detector_model.vision_encoder.backbone.layers.3.mlp.fc1.weight", Precision::fp8),
+              Precision::fp8);
+    for (const char* name :
+         {"detector_model.text_encoder.text_model.encoder.layers.0.mlp.fc1.weight",
+          "detector_model.detr_decoder.layers.1.mlp.fc2.weight", "tracker_neck.fpn_layers.0.proj2.weight"})
+        EXPECT_EQ(precision_policy(name, Precision::fp8), Precision::bf16) << name;
+    EXPECT_EQ(precision_policy("detector_model.detr_decoder.box_head.layer1.weight", Precision::fp8), Precision::f32);
+}
+
 TEST(PrecisionPolicy, WhatIsSmallOrDecidesStaysExact) {
     for (const char* name : {"detector_model.vision_encoder.backbone.embeddings.patch_embeddings.projection.weight",
                              "detector_model.detr_decoder.box_head.layer1.weight",

@@ -31,7 +31,8 @@ public:
     bool is_host() const override { return false; }
     const KernelTable& kernels() const override { return kernels_; }
     bool has_precision(Precision precision) const override {
-        return precision == Precision::f32 || precision == Precision::bf16;
+        return precision == Precision::f32 || precision == Precision::bf16 ||
+               (precision == Precision::fp8 && is_hopper());
     }
     Precision usual_precision() const override { return Precision::bf16; }
     DType storage_type(Precision precision) const override {

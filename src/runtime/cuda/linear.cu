@@ -67,10 +67,47 @@ Activation fused(Activation wanted, bool exact) {
     return wanted == Activation::gelu && !exact ? Activation::gelu_tanh : Activation::none;
 }
 
+// Rows are coded on the way. Results are bf16, or f16 where they are added to a sum of that type.
+void multiply_codes(const ExecContext& context, const Tensor& x, const CudaLinear& weights, Activation activation,
+                    const Tensor& residual, const Tensor& out, const RopeArgs& rotation) {
+    const bool sum = out.dtype() == DType::f16 && activation == Activation::none && residual &&
+                     (residual.dim(0) == 1 || residual.row_stride() > 0);
+    const bool direct = sum || out.dtype() == DType::bf16;
+    const Tensor result = direct ? out : new_tensor(context, out.shape(), DType::bf16);
+    const Tensor codes = new_tensor(context, {x.dim(0), weights.in_features}, DType::u8);
+    const Tensor scales = new_tensor(context, {x.dim(0)}, DType::f32);
+    code_rows(context, x, codes, scales);
+    Gemm gemm;
+    gemm.m = x.dim(0);
+    gemm.n = weights.out_features;
+    gemm.k = gemm.x_stride = gemm.w_stride = weights.in_features;
+    gemm.in_type = DType::u8;
+    gemm.out_type = result.dtype();
+    gemm.x = codes.raw();
+    gemm.x_scales = scales.data<float>();
+    gemm.w = weights.weight.raw();
+    gemm.w_scales = weights.scales.data<float>();
+    gemm.exact_bias = weights.bias ? weights.bias.data<float>() : nullptr;
+    gemm.gelu = fused(activation, /*exact=*/false) == Activation::gelu_tanh;
+    gemm.out = result.raw();
+    gemm.out_stride = result.dim(0) == 1 ? gemm.n : result.row_stride();
+    if (sum) {
+        gemm.residual = residual.raw();
+        gemm.residual_stride = residual.dim(0) == 1 ? gemm.n : residual.row_stride();
+    }
+    if (rotation.x && own_product_rotates(rotation)) gemm.rotation = &rotation;
+    if (!own_product_takes(context, gemm)) fail("linear: fp8 does not take the strides of ", to_string(out.shape()));
+    run_gemm(context, gemm);
+    if (rotation.x && gemm.rotation == nullptr) rope_2d(context, rotation);
+    if (!direct) copy(context, CopyArgs{result, out});
+    if (!sum) finish_rows(context, out, gemm.gelu ? Activation::none : activation, residual);
+}
+
 }  // namespace
 
 void multiply_rows(const ExecContext& context, const Tensor& x, const CudaLinear& weights, Activation activation,
                    const Tensor& residual, const Tensor& out, const RopeArgs& rotation) {
+    if (weights.scales) return multiply_codes(context, x, weights, activation, residual, out, rotation);
     const bool sum = out.dtype() == DType::f16;
     if (!sum && !rotation.x && few_rows_take(context, x, weights))
         return multiply_few_rows(context, x, weights, activation, residual, out);
@@ -158,10 +195,19 @@ std::shared_ptr<const PackedLinear> CudaDevice::pack_linear(const LinearSource& 
     auto packed = std::make_shared<CudaLinear>();
     packed->out_type = storage_type(precision);
     std::vector<Tensor> weights;
-    for (const LayerWeights& part : source.weights) weights.push_back(part.decoded());
-    packed->weight = upload_rows(*this, weights, packed->out_type);
-    packed->out_features = packed->weight.dim(0);
-    packed->in_features = packed->weight.dim(1);
+    for (const LayerWeights& part : source.weights) {
+        weights.push_back(part.decoded());
+        packed->out_features += weights.back().dim(0);
+    }
+    packed->in_features = weights.front().numel() / weights.front().dim(0);
+    if (precision == Precision::fp8 && codes_take(packed->in_features, packed->out_features)) {
+        const ExecContext context{*this, 1, Precision::f32};
+        packed->weight = new_tensor(context, {packed->out_features, packed->in_features}, DType::u8);
+        packed->scales = new_tensor(context, {packed->out_features}, DType::f32);
+        code_rows(context, upload_rows(*this, weights, DType::f32), packed->weight, packed->scales);
+    } else {
+        packed->weight = upload_rows(*this, weights, packed->out_type);
+    }
     if (const std::vector<Tensor> biases = biases_of(source); !biases.empty()) {
         packed->bias = upload_rows(*this, biases, DType::f32);
         packed->bias_bf16 = upload_rows(*this, biases, DType::bf16);

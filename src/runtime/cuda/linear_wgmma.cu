@@ -1,16 +1,17 @@
 #include "runtime/cuda/early.cuh"
 #include "runtime/cuda/gemm.h"
 #include "runtime/cuda/hopper.cuh"
-#include "runtime/cuda/strided.cuh"
+#include "runtime/cuda/linear_finish.cuh"
 #include "runtime/cuda/tensor_map.h"
 #include "runtime/cuda/wgmma.cuh"
 
 #include <algorithm>
 
-// Large products of bf16 for Hopper: out = x * w^T with bias, activation, residual or rotation. A block computes 256
-// channels of 160 rows of x: of the sizes that fit its registers this one loads least for what it multiplies, and the
-// image encoder's products come out in whole rounds of 132 blocks (5184 rows are 33 times 160; 1024 channels 4 times
-// 256). Two neighbouring blocks take the same rows of x, of which each loads half for both.
+// Large products of bf16, or of codes of e4m3 with scales of rows, for Hopper: out = x * w^T with bias, activation,
+// residual or rotation. A block computes 256 channels of 160 rows of x: of the sizes that fit its registers this one
+// loads least for what it multiplies, and the image encoder's products come out in whole rounds of 132 blocks (5184
+// rows are 33 times 160; 1024 channels 4 times 256). Two neighbouring blocks take the same rows of x, of which each
+// loads half for both.
 //
 // Results leave through shared memory by bulk copies, which run while the next tile is multiplied. A residual comes the
 // same way: it is fetched as two more steps, one for each warpgroup, and its sum goes out from where it lies.
@@ -18,59 +19,42 @@ namespace sam3::cuda {
 
 namespace {
 
-constexpr int kRows = 160;      // of x and out
 constexpr int kChannels = 256;  // of out: rows of w
-constexpr int kDepth = 64;      // of x and w in one step
+constexpr int kRowBytes = 128;  // of x and w in one step
 constexpr int kPair = 2;        // blocks that share rows
-constexpr int kRowBytes = kDepth * 2;
 constexpr int kChannelBytes = kChannels * kRowBytes;
 constexpr int kShareBytes = kRows / kPair * kRowBytes;
 constexpr int kStageBytes = kChannelBytes + kPair * kShareBytes;
 constexpr int kGroups = 2;  // warpgroups that multiply, 128 channels each
 constexpr int kBlocks = 2;  // of 64 channels that a warpgroup has
 constexpr int kThreads = (kGroups + 1) * 128;
-constexpr int kHalves = 2;  // a piece of the results: half of a block's rows
-constexpr int kPieceRows = kRows / kHalves;
-constexpr int kWide = 64;
 constexpr int kPieces = kHalves * kBlocks;  // of a warpgroup
 constexpr int kPieceBytes = kPieceRows * kWide * 2;
 constexpr int kLead = 1;  // steps that the first warpgroup is ahead: one multiplies while the other finishes
 static_assert(kPieces * kPieceBytes <= kStageBytes && kPieceBytes % 1024 == 0);
 
-enum class Finish { none, gelu, residual, rotation };
+constexpr int kScaleBytes = 2 * kGroups * kRows * 4;  // of rows: of two tiles, for each warpgroup
 
 template <Finish kFinish>
 struct Plan {
     static constexpr bool kSum = kFinish == Finish::residual;
     static constexpr int kStages = kSum ? 4 : 3;
     static constexpr int kPlaces = kSum ? 0 : 3;  // for pieces, of a warpgroup
-    static constexpr int kBytes = kStages * kStageBytes + kGroups * kPlaces * kPieceBytes + 2 * kStages * 8 + 1024;
+    static constexpr int kBytes =
+        kStages * kStageBytes + kGroups * kPlaces * kPieceBytes + 2 * kStages * 8 + kScaleBytes + 1024;
     static_assert(kBytes <= 227 * 1024);
 };
 
 enum NamedBarrier { kStarted = 1, kTogether };  // the second for each warpgroup
 
-// Which channels are rotated, and by what: as RopeArgs says. Positions are those of eight rows at a time.
-struct Rotation {
-    const float2* table = nullptr;
-    int channels = 0;
-    Divisor columns, window, positions;
-
-    static constexpr int kPairs = kWide / 2;  // of a head
-    __device__ int position(int row) const {
-        auto y = static_cast<uint32_t>(row);
-        if (window.divisor == 1) return static_cast<int>(positions.take(y));
-        uint32_t x = columns.take(y);
-        return static_cast<int>(window.take(y) * window.divisor + window.take(x));
-    }
-};
-
 struct Product {
     CUtensorMap x, w, residual, out;
     const float* bias;
+    const float *x_scales, *w_scales;
     Rotation rotation;
-    int channels, depths;
-    int pairs, items;  // pairs: of blocks of channels
+    int rows, channels;
+    int depths, depth;  // steps, and elements of one
+    int pairs, items;   // pairs: of blocks of channels
 };
 
 template <typename P>
@@ -85,6 +69,9 @@ struct Shared {
     __device__ unsigned rows(int s) const { return channels(s) + kChannelBytes; }
     __device__ unsigned full(int s) const { return barriers + 8 * s; }
     __device__ unsigned free(int s) const { return barriers + 8 * (P::kStages + s); }
+    __device__ unsigned scales(int tile, int group) const {
+        return barriers + 16 * P::kStages + (tile % 2 * kGroups + group) * kRows * 4;
+    }
 };
 
 struct Tile {
@@ -101,7 +88,7 @@ template <typename P>
 __device__ inline void fetch(const Product& a, const Shared<P>& m, int rank) {
     const auto fetch_channels = [&](int stage, const Tile& tile, int depth) {
         arrive_expecting(m.full(stage), kStageBytes);
-        copy_box(m.channels(stage), a.w, m.full(stage), depth * kDepth, 0, 0, tile.channel / 16, 0);
+        copy_box(m.channels(stage), a.w, m.full(stage), depth * a.depth, 0, 0, tile.channel / 16, 0);
     };
     int early = min(P::kStages, a.depths);
     for (int s = 0; s < early; ++s) fetch_channels(s, Tile::at(a, blockIdx.x / kPair, rank), s);
@@ -115,7 +102,7 @@ __device__ inline void fetch(const Product& a, const Shared<P>& m, int rank) {
                 fetch_channels(turn.stage, tile, depth);
             }
             copy_box_to_cluster(m.rows(turn.stage) + rank * kShareBytes, a.x, m.full(turn.stage), (1U << kPair) - 1,
-                                depth * kDepth, tile.row + rank * (kRows / kPair), 0, 0, 0);
+                                depth * a.depth, tile.row + rank * (kRows / kPair), 0, 0, 0);
         }
         for (int group = 0; P::kSum && group < kGroups; ++group, turn.next()) {
             wait_barrier(m.free(turn.stage), turn.parity ^ 1);
@@ -128,111 +115,8 @@ __device__ inline void fetch(const Product& a, const Shared<P>& m, int rank) {
     }
 }
 
-__device__ inline void store_shared(unsigned to, unsigned value) {
-    asm volatile("st.shared.b32 [%0], %1;\n" ::"r"(to), "r"(value));
-}
-__device__ inline unsigned load_shared(unsigned from) {
-    unsigned value;
-    asm volatile("ld.shared.b32 %0, [%1];\n" : "=r"(value) : "r"(from));
-    return value;
-}
-
-template <typename Out>
-__device__ inline unsigned pack_as(float2 v) {
-    if constexpr (std::is_same_v<Out, bf16>) {
-        return pack(v.x, v.y);
-    } else {
-        constexpr float kMost = 65504.0F;  // a stream that outgrows its type stays finite
-        const __half2 both = __floats2half2_rn(fminf(fmaxf(v.x, -kMost), kMost), fminf(fmaxf(v.y, -kMost), kMost));
-        return *reinterpret_cast<const unsigned*>(&both);
-    }
-}
-template <typename Out>
-__device__ inline float2 unpacked(unsigned bits) {
-    if constexpr (std::is_same_v<Out, bf16>)
-        return {__uint_as_float(bits << 16), __uint_as_float(bits & 0xFFFF0000U)};
-    else
-        return __half22float2(*reinterpret_cast<const __half2*>(&bits));
-}
-
-// GELU in its tanh form: off by up to 5e-4 from the exact one, which bf16's own rounding hides.
-__device__ inline float fast_gelu(float x) {
-    constexpr float kScale = 0.7978845608F;  // sqrt(2 / pi)
-    const float u = x * (kScale + kScale * 0.044715F * (x * x));
-    float t;
-    asm("tanh.approx.f32 %0, %1;\n" : "=f"(t) : "f"(u));
-    const float half = 0.5F * x;
-    return half + half * t;
-}
-
-// What a thread has of a warpgroup's sums: two neighbouring channels of a block, of two rows in eight.
-struct Part {
-    int channel, row;  // in the block and in the eight
-    unsigned place[2];
-
-    __device__ Part() {
-        const int lane = threadIdx.x % 32;
-        const int warp = threadIdx.x / 32 % 4;
-        channel = warp * 16 + lane / 4 * 2;
-        row = lane % 4 * 2;
-        for (int i = 0; i < 2; ++i)
-            place[i] = (row + i) * (kWide * 2) + (((channel / 8) ^ (row + i)) * 16) + channel % 8 * 2;
-    }
-};
-
-// The angles of a thread's channels in a piece: asked for long before they are used.
-struct Angles {
-    float2 v[kPieceRows / 8][2];
-
-    __device__ void load(const Rotation& rotation, const Part& part, int first_row) {
-#pragma unroll
-        for (int n = 0; n < kPieceRows / 8; ++n) {
-            const int position = rotation.position(first_row + n * 8) + part.row;
-#pragma unroll
-            for (int i = 0; i < 2; ++i) {
-                const float2* const from = rotation.table + (position + i) * Rotation::kPairs + part.channel / 2;
-                asm volatile("ld.global.nc.v2.f32 {%0, %1}, [%2];\n" : "=f"(v[n][i].x), "=f"(v[n][i].y) : "l"(from));
-            }
-        }
-    }
-    __device__ float2 turned(float2 x, int n, int i) const {
-        return {x.x * v[n][i].x - x.y * v[n][i].y, x.y * v[n][i].x + x.x * v[n][i].y};
-    }
-};
-
-// One piece, which begins at `sums`, into its place.
-template <Finish kFinish, typename Out>
-__device__ inline void finish_piece(unsigned to, const Part& part, const float* sums, float2 bias, const Angles& angles,
-                                    bool rotates) {
-    constexpr int kRun = 5;  // times eight rows that are read at once
-    static_assert(kPieceRows / 8 % kRun == 0);
-#pragma unroll
-    for (int first = 0; first < kPieceRows / 8; first += kRun) {
-        unsigned more[kRun][2];
-        if constexpr (kFinish == Finish::residual) {
-#pragma unroll
-            for (int n = 0; n < kRun; ++n)
-#pragma unroll
-                for (int i = 0; i < 2; ++i) more[n][i] = load_shared(to + part.place[i] + (first + n) * 8 * kWide * 2);
-        }
-#pragma unroll
-        for (int n = first; n < first + kRun; ++n)
-#pragma unroll
-            for (int i = 0; i < 2; ++i) {
-                float2 v = {sums[4 * n + i] + bias.x, sums[4 * n + 2 + i] + bias.y};
-                if constexpr (kFinish == Finish::gelu) v = {fast_gelu(v.x), fast_gelu(v.y)};
-                if constexpr (kFinish == Finish::residual) {
-                    const float2 old = unpacked<Out>(more[n - first][i]);
-                    v = {v.x + old.x, v.y + old.y};
-                }
-                if (kFinish == Finish::rotation && rotates) v = angles.turned(v, n, i);
-                store_shared(to + part.place[i] + n * 8 * kWide * 2, pack_as<Out>(v));
-            }
-    }
-}
-
 // A warpgroup's way through its tiles.
-template <Finish kFinish, typename Out>
+template <Finish kFinish, bool kCodes, typename Out>
 struct Multiplier {
     using P = Plan<kFinish>;
     const Product& a;
@@ -242,6 +126,7 @@ struct Multiplier {
     Part part{};
     Turn<P::kStages> turn{};
     int place = 0;
+    int number = 0;  // of tiles before this one
 
     __device__ bool writes() const { return threadIdx.x % 128 == 0; }
     // Both blocks write into a stage, so both wait for it to be free in both.
@@ -250,10 +135,29 @@ struct Multiplier {
     }
     __device__ void together() const { wait_in_block(kTogether + group, 128); }
     __device__ int channel_of(const Tile& tile, int b) const { return tile.channel + (group * kBlocks + b) * kWide; }
+    __device__ Channels channels_at(int first) const {
+        Channels channels;
+        const int channel = first + part.channel;
+        if (channel >= a.channels) return channels;
+        if (a.bias != nullptr) channels.bias = __ldg(reinterpret_cast<const float2*>(a.bias + channel));
+        if (kCodes) channels.scale = __ldg(reinterpret_cast<const float2*>(a.w_scales + channel));
+        return channels;
+    }
+    __device__ void fetch_scales(const Tile& tile) const {
+        for (int row = static_cast<int>(threadIdx.x) % 128; row < kRows; row += 128)
+            store_shared(m.scales(number, group) + row * 4,
+                         tile.row + row < a.rows ? __float_as_uint(a.x_scales[tile.row + row]) : 0U);
+    }
     __device__ bool rotates(const Tile& tile, int b) const {
         return kFinish == Finish::rotation && channel_of(tile, b) < a.rotation.channels;
     }
 
+    static __device__ void multiply_step(float (&sums)[kRows / 2], unsigned channels, unsigned rows, int add) {
+        if constexpr (kCodes)
+            Wgmma<kRows>::of_shared_codes(sums, describe<kRowBytes>(channels), describe<kRowBytes>(rows), add);
+        else
+            Wgmma<kRows>::of_shared(sums, describe<kRowBytes>(channels), describe<kRowBytes>(rows), add);
+    }
     __device__ void multiply(float (&sums)[kBlocks][kRows / 2], bool& leads) {
         int last = -1;
         for (int depth = 0; depth < a.depths; ++depth, turn.next()) {
@@ -261,11 +165,11 @@ struct Multiplier {
             const unsigned channels = m.channels(turn.stage) + group * (kBlocks * 64) * kRowBytes;
             begin_products();
 #pragma unroll
-            for (int s = 0; s < kDepth / 16; ++s)
+            for (int s = 0; s < kRowBytes / 32; ++s)
 #pragma unroll
                 for (int b = 0; b < kBlocks; ++b)
-                    Wgmma<kRows>::of_shared(sums[b], describe<kRowBytes>(channels + b * 64 * kRowBytes + s * 32),
-                                            describe<kRowBytes>(m.rows(turn.stage) + s * 32), depth + s > 0 ? 1 : 0);
+                    multiply_step(sums[b], channels + b * 64 * kRowBytes + s * 32, m.rows(turn.stage) + s * 32,
+                                  depth + s > 0 ? 1 : 0);
             commit_products();
             wait_for_products<1>();  // those of the step before
             if (last >= 0) done(last);
@@ -277,8 +181,8 @@ struct Multiplier {
         }
     }
 
-    __device__ void finish(const Tile& tile, const float (&sums)[kBlocks][kRows / 2], const float2 (&bias)[kBlocks],
-                           Angles& angles, unsigned sum) {
+    __device__ void finish(const Tile& tile, const float (&sums)[kBlocks][kRows / 2],
+                           const Channels (&channels)[kBlocks], Angles& angles, unsigned sum) {
 #pragma unroll
         for (int half = 0; half < kHalves; ++half) {
             if (half > 0 && rotates(tile, 0)) angles.load(a.rotation, part, tile.row + half * kPieceRows);
@@ -291,8 +195,9 @@ struct Multiplier {
                     if (writes()) wait_until_read<P::kPlaces - 1>();
                     together();
                 }
-                finish_piece<kFinish, Out>(to, part, sums[b] + half * (kPieceRows / 2), bias[b], angles,
-                                           rotates(tile, b));
+                finish_piece<kFinish, kCodes, Out>(to, part, sums[b] + half * (kPieceRows / 2), channels[b],
+                                                   m.scales(number, group) + half * kPieceRows * 4, angles,
+                                                   rotates(tile, b));
                 show_to_copies();
                 together();
                 if (writes()) {
@@ -305,7 +210,7 @@ struct Multiplier {
 
     // The steps with the residual: this warpgroup's, in which its results replace it, and the other's.
     __device__ void add_and_finish(const Tile& tile, const float (&sums)[kBlocks][kRows / 2],
-                                   const float2 (&bias)[kBlocks], Angles& angles, bool more_tiles) {
+                                   const Channels (&channels)[kBlocks], Angles& angles, bool more_tiles) {
         const auto pass = [&] {
             wait_barrier(m.full(turn.stage), turn.parity);
             done(turn.stage);
@@ -313,7 +218,8 @@ struct Multiplier {
         };
         if (group == 1) pass();
         wait_barrier(m.full(turn.stage), turn.parity);
-        finish(tile, sums, bias, angles, m.channels(turn.stage));
+        if (kCodes) together();  // for the scales
+        finish(tile, sums, channels, angles, m.channels(turn.stage));
         if (more_tiles) {
             if (writes()) wait_until_read<0>();
             together();
@@ -324,19 +230,14 @@ struct Multiplier {
     }
 
     __device__ void run() {
+        if (kCodes) wait_for_earlier();
         if (group == 1) wait_in_block(kStarted, kGroups * 128);
         bool leads = group == 0;
         const int step = static_cast<int>(gridDim.x) / kPair;
         for (int index = static_cast<int>(blockIdx.x) / kPair; index < a.items; index += step) {
             const Tile tile = Tile::at(a, index, rank);
-            float2 bias[kBlocks];
-#pragma unroll
-            for (int b = 0; b < kBlocks; ++b) {
-                const int channel = channel_of(tile, b) + part.channel;
-                bias[b] = {0.0F, 0.0F};
-                if (a.bias != nullptr && channel < a.channels)
-                    bias[b] = __ldg(reinterpret_cast<const float2*>(a.bias + channel));
-            }
+            const Channels channels[kBlocks] = {channels_at(channel_of(tile, 0)), channels_at(channel_of(tile, 1))};
+            if (kCodes) fetch_scales(tile);
             float sums[kBlocks][kRows / 2];
             multiply(sums, leads);
             Angles angles;
@@ -344,15 +245,16 @@ struct Multiplier {
             wait_for_products<0>();
             done(turn.stage == 0 ? P::kStages - 1 : turn.stage - 1);
             if constexpr (P::kSum)
-                add_and_finish(tile, sums, bias, angles, index + step < a.items);
+                add_and_finish(tile, sums, channels, angles, index + step < a.items);
             else
-                finish(tile, sums, bias, angles, 0);
+                finish(tile, sums, channels, angles, 0);
+            ++number;
         }
         if (writes()) wait_until_read<0>();
     }
 };
 
-template <Finish kFinish, typename Out>
+template <Finish kFinish, bool kCodes, typename Out>
 __global__ void __cluster_dims__(kPair, 1, 1) __launch_bounds__(kThreads, 1)
     product_kernel(const __grid_constant__ Product a) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -374,7 +276,7 @@ __global__ void __cluster_dims__(kPair, 1, 1) __launch_bounds__(kThreads, 1)
         if (threadIdx.x == 0) fetch<P>(a, m, rank);
     } else {
         take_registers<240>();
-        Multiplier<kFinish, Out>{a, m, rank}.run();
+        Multiplier<kFinish, kCodes, Out>{a, m, rank}.run();
     }
     meet_cluster();  // the other block may still write here
 #else
@@ -382,27 +284,32 @@ __global__ void __cluster_dims__(kPair, 1, 1) __launch_bounds__(kThreads, 1)
 #endif
 }
 
-template <Finish kFinish, typename Out>
+template <Finish kFinish, bool kCodes, typename Out>
 void start(const ExecContext& context, const Product& a, cudaStream_t stream) {
     constexpr int kBytes = Plan<kFinish>::kBytes;
-    static const cudaError_t raised =
-        cudaFuncSetAttribute(product_kernel<kFinish, Out>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
+    const auto kernel = product_kernel<kFinish, kCodes, Out>;
+    static const cudaError_t raised = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
     check(raised, "linear");
     const int clusters = std::min(a.items, device_of(context).multiprocessors() / kPair);
     KernelLaunch(dim3(static_cast<unsigned>(clusters * kPair)), kThreads, kBytes, stream)
         .early(context)
-        .start("linear", product_kernel<kFinish, Out>, a);
+        .start("linear", kernel, a);
+}
+template <Finish kFinish, typename Out>
+void start(const ExecContext& context, const Product& a, cudaStream_t stream) {
+    a.x_scales != nullptr ? start<kFinish, true, Out>(context, a, stream)
+                          : start<kFinish, false, Out>(context, a, stream);
 }
 
-bool takes_rows(const void* data, int64_t stride) {
-    return reinterpret_cast<uintptr_t>(data) % 16 == 0 && stride * 2 % 16 == 0;
+bool takes_rows(const void* data, int64_t stride, int bytes = 2) {
+    return reinterpret_cast<uintptr_t>(data) % 16 == 0 && stride * bytes % 16 == 0;
 }
 
-// A matrix of 16-bit elements, of which a copy moves `down` rows of 64 columns.
-CUtensorMap map_of(const void* data, int64_t rows, int64_t columns, int64_t stride, int down) {
+// A matrix of elements of one or two bytes, of which a copy moves `down` rows of 128 bytes.
+CUtensorMap map_of(const void* data, int64_t rows, int64_t columns, int64_t stride, int down, int bytes = 2) {
     const int64_t all = rows * stride;
-    return tensor_map(data, {columns, rows, 1, 1, 1}, {stride, all, all, all}, {kRowBytes / 2, down, 1, 1, 1},
-                      kRowBytes);
+    return tensor_map(data, {columns, rows, 1, 1, 1}, {stride, all, all, all}, {kRowBytes / bytes, down, 1, 1, 1},
+                      kRowBytes, bytes);
 }
 
 }  // namespace
@@ -411,10 +318,13 @@ bool own_product_takes(const ExecContext& context, const Gemm& gemm) {
     if (!device_of(context).is_hopper() || !can_map_tensors()) return false;
     const bool plain = gemm.batch == 1 && gemm.rows_of_w && gemm.alpha == 1 && !gemm.relu;
     const bool finish = (gemm.residual != nullptr ? 1 : 0) + (gemm.gelu ? 1 : 0) + (gemm.rotation ? 1 : 0) <= 1;
-    const bool types = gemm.in_type == DType::bf16 && (gemm.out_type == DType::bf16 || gemm.out_type == DType::f16) &&
+    const bool codes = gemm.in_type == DType::u8 && gemm.x_scales != nullptr && gemm.w_scales != nullptr;
+    const int bytes = codes ? 1 : 2;
+    const bool types = (codes || gemm.in_type == DType::bf16) &&
+                       (gemm.out_type == DType::bf16 || gemm.out_type == DType::f16) &&
                        (gemm.out_type == DType::bf16 || gemm.residual != nullptr);
-    return plain && finish && types && gemm.n % 16 == 0 && takes_rows(gemm.x, gemm.x_stride) &&
-           takes_rows(gemm.w, gemm.w_stride) && takes_rows(gemm.out, gemm.out_stride) &&
+    return plain && finish && types && gemm.n % 16 == 0 && takes_rows(gemm.x, gemm.x_stride, bytes) &&
+           takes_rows(gemm.w, gemm.w_stride, bytes) && takes_rows(gemm.out, gemm.out_stride) &&
            takes_rows(gemm.residual, gemm.residual_stride) && takes_rows(gemm.exact_bias, 0);
 }
 
@@ -428,14 +338,19 @@ bool own_product_rotates(const RopeArgs& args) {
 void own_product(const ExecContext& context, const Gemm& gemm, cudaStream_t stream) {
     Product a{};
     a.bias = gemm.exact_bias;
+    a.x_scales = gemm.x_scales;
+    a.w_scales = gemm.w_scales;
+    a.rows = static_cast<int>(gemm.m);
     a.channels = static_cast<int>(gemm.n);
-    a.depths = static_cast<int>(blocks_for(gemm.k, kDepth));
+    const auto bytes = static_cast<int>(size_of(gemm.in_type));
+    a.depth = kRowBytes / bytes;
+    a.depths = static_cast<int>(blocks_for(gemm.k, a.depth));
     a.pairs = static_cast<int>(blocks_for(gemm.n, kPair * kChannels));
     a.items = a.pairs * static_cast<int>(blocks_for(gemm.m, kRows));
-    a.x = map_of(gemm.x, gemm.m, gemm.k, gemm.x_stride, kRows / kPair);
+    a.x = map_of(gemm.x, gemm.m, gemm.k, gemm.x_stride, kRows / kPair, bytes);
     a.w = tensor_map(gemm.w, {gemm.k, 8, 2, gemm.n / 16, 1},
                      {2 * gemm.w_stride, gemm.w_stride, 16 * gemm.w_stride, gemm.n * gemm.w_stride},
-                     {kDepth, 8, 2, kChannels / 16, 1}, kRowBytes);
+                     {a.depth, 8, 2, kChannels / 16, 1}, kRowBytes, bytes);
     a.out = map_of(gemm.out, gemm.m, gemm.n, gemm.out_stride, kPieceRows);
     if (gemm.residual != nullptr) a.residual = map_of(gemm.residual, gemm.m, gemm.n, gemm.residual_stride, kPieceRows);
     if (gemm.rotation) {

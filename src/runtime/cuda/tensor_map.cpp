@@ -28,8 +28,7 @@ EncodeTiled encoder() {
 bool can_map_tensors() { return encoder() != nullptr; }
 
 CUtensorMap tensor_map(const void* data, const std::array<int64_t, 5>& sizes, const std::array<int64_t, 4>& strides,
-                       const std::array<int, 5>& box, int row_bytes) {
-    constexpr size_t kElement = 2;
+                       const std::array<int, 5>& box, int row_bytes, int element_bytes) {
     std::array<cuuint64_t, 5> extents{};
     std::array<cuuint64_t, 4> steps{};
     std::array<cuuint32_t, 5> part{};
@@ -37,14 +36,14 @@ CUtensorMap tensor_map(const void* data, const std::array<int64_t, 5>& sizes, co
     for (size_t i = 0; i < 5; ++i) {
         extents[i] = static_cast<cuuint64_t>(sizes[i]);
         part[i] = static_cast<cuuint32_t>(box[i]);
-        if (i < 4) steps[i] = static_cast<cuuint64_t>(strides[i]) * kElement;
+        if (i < 4) steps[i] = static_cast<cuuint64_t>(strides[i]) * static_cast<cuuint64_t>(element_bytes);
     }
     CUtensorMap map{};
-    const CUresult status =
-        encoder()(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 5, const_cast<void*>(data), extents.data(), steps.data(),
-                  part.data(), kEvery.data(), CU_TENSOR_MAP_INTERLEAVE_NONE,
-                  row_bytes == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
-                  CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    const CUresult status = encoder()(
+        &map, element_bytes == 1 ? CU_TENSOR_MAP_DATA_TYPE_UINT8 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 5,
+        const_cast<void*>(data), extents.data(), steps.data(), part.data(), kEvery.data(),
+        CU_TENSOR_MAP_INTERLEAVE_NONE, row_bytes == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
+        CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (status != CUDA_SUCCESS)
         fail("CUDA cannot describe a tensor of ", sizes[0], " x ", sizes[1], " x ", sizes[2], " x ", sizes[3], " x ",
              sizes[4], " elements to its copy engine: error ", static_cast<int>(status));

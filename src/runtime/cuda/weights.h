@@ -4,9 +4,10 @@
 
 namespace sam3::cuda {
 
-// Weights on the GPU: [out, in] in the type of the products, with the bias in either type of result.
+// Weights on the GPU: [out, in] in the type of the products, with the bias in either type of result. Codes of e4m3 are
+// u8 and have scales [out].
 struct CudaLinear : PackedLinear {
-    Tensor weight;
+    Tensor weight, scales;
     Tensor bias, bias_bf16;
 
     const void* bias_for(DType type) const {
@@ -26,6 +27,10 @@ Tensor upload_rows(CudaDevice& device, const std::vector<Tensor>& parts, DType t
 // out = activation(x [rows, in] * weights + bias) + residual, or rotated; out and residual have one type.
 void multiply_rows(const ExecContext& context, const Tensor& x, const CudaLinear& weights, Activation activation,
                    const Tensor& residual, const Tensor& out, const RopeArgs& rotation = {});
+
+// codes.cu: rows of f32 or bf16 as codes of e4m3, and what to multiply those with; and for which sizes.
+bool codes_take(int64_t in, int64_t out);
+void code_rows(const ExecContext& context, const Tensor& x, const Tensor& codes, const Tensor& scales);
 
 // linear_few_rows.cu: the same on Hopper for few rows, f32 or in the type of the weights.
 bool few_rows_take(const ExecContext& context, const Tensor& x, const CudaLinear& weights);
