@@ -34,11 +34,18 @@ struct Plugin {
     std::string reason;  // why it could not be loaded
 };
 
+// CUDA's libraries are 0.2 GB of memory, which a machine without a driver is spared.
+bool has_driver() { return dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL) != nullptr; }
+
 Plugin open_plugin() {
     const char* named = std::getenv("SAM3_CUDA_PLUGIN");
     const std::string path = named != nullptr ? named : own_folder() + kPlugin;
     const bool there = access(path.c_str(), F_OK) == 0;
     Plugin plugin;
+    if (named == nullptr && there && !has_driver()) {
+        plugin.reason = "there is no NVIDIA driver: libcuda.so.1 was not found";
+        return plugin;
+    }
     plugin.library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (plugin.library == nullptr && there) {  // a library that it needs is missing, or it is none itself
         const char* problem = dlerror();
