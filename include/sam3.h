@@ -89,7 +89,7 @@ struct sam3_params {
     int image_size = 0;     // side in pixels that images are scaled to; 0: the model's own
     std::string precision;  // of large products: "f32", "bf16", "int8", "fp8"; empty: f32, or int8 for a model stored
                             // so, on a GPU bf16
-    std::string device;  // "cpu", "cuda" or "cuda:1"; empty: the first GPU that can be used, else the CPU
+    std::string device;     // "cpu", "cuda" or "cuda:1"; empty: the first GPU that can be used, else the CPU
 };
 
 // Promptable concept segmentation: find every instance of a concept.

@@ -96,17 +96,17 @@ DetrDecoder::Placed DetrDecoder::look_at_each_other(Ops& ops, const Layer& layer
     return layer.self_norm.forward_placed(ops, layer.self_attention.forward(ops, placed, x, x), places);
 }
 
-Tensor DetrDecoder::look_outside(Ops& ops, const Layer& layer, Placed queries, const Tensor& places,
+Tensor DetrDecoder::look_outside(Ops& ops, const Layer& layer, const Placed& queries, const Tensor& places,
                                  const KeysValues& seen, const Tensor& text_mask, const AttentionOptions& bias) {
-    auto& [x, placed] = queries;
-    Tensor q = layer.text_attention.project_query(ops, placed);
-    std::tie(x, placed) = layer.text_norm.forward_placed(
-        ops, layer.text_attention.attend(ops, q, seen.text_keys, seen.text_values, x, {.key_mask = text_mask}), places);
+    Tensor q = layer.text_attention.project_query(ops, queries.second);
+    const auto [x, placed] = layer.text_norm.forward_placed(
+        ops,
+        layer.text_attention.attend(ops, q, seen.text_keys, seen.text_values, queries.first, {.key_mask = text_mask}),
+        places);
     q = layer.vision_attention.project_query(ops, placed);
-    Tensor stored;
-    std::tie(x, stored) = layer.vision_norm.forward_stored(
+    const auto [seeing, stored] = layer.vision_norm.forward_stored(
         ops, layer.vision_attention.attend(ops, q, seen.vision_keys, seen.vision_values, x, bias));
-    return layer.mlp_norm.forward(ops, layer.mlp.forward(ops, stored, x));
+    return layer.mlp_norm.forward(ops, layer.mlp.forward(ops, stored, seeing));
 }
 
 std::shared_ptr<const DetrDecoder::Beginning> DetrDecoder::beginning_for(Ops& ops, int64_t height,
@@ -146,7 +146,7 @@ DetrDecoder::Output DetrDecoder::forward(Ops& ops, const Beginning& beginning, c
             queries = look_at_each_other(ops, layers_[i], x, places);
             bias = ops.box_bias(boxes, bias_x_, bias_y_, height, width);
         }
-        x = look_outside(ops, layers_[i], std::move(queries), places,
+        x = look_outside(ops, layers_[i], queries, places,
                          {text_keys[i], text_values[i], vision_keys[i], vision_values[i]}, prompt.mask, bias);
         ops.trace("decoder.layer." + std::to_string(i), x);
         normed = output_norm_.forward(ops, x.slice(1, 1, queries_));

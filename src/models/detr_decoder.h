@@ -44,7 +44,7 @@ private:
     };
     using Placed = std::pair<Tensor, Tensor>;  // x [B, 1 + Q, C], and its sum with the queries' places
     static Placed look_at_each_other(Ops& ops, const Layer& layer, const Tensor& x, const Tensor& places);
-    static Tensor look_outside(Ops& ops, const Layer& layer, Placed queries, const Tensor& places,
+    static Tensor look_outside(Ops& ops, const Layer& layer, const Placed& queries, const Tensor& places,
                                const KeysValues& seen, const Tensor& text_mask, const AttentionOptions& bias);
     void place_queries(Ops& ops, const Tensor& boxes, const Tensor& positions) const;
 

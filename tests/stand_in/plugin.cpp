@@ -130,9 +130,7 @@ public:
     DType storage_type(Precision precision) const override {
         return precision == Precision::f32 ? DType::f32 : DType::bf16;
     }
-    DType sum_type(Precision precision) const override {
-        return precision == Precision::f32 ? DType::f32 : DType::f16;
-    }
+    DType sum_type(Precision precision) const override { return precision == Precision::f32 ? DType::f32 : DType::f16; }
 
     std::shared_ptr<Buffer> allocate(size_t bytes) override {
         return std::make_shared<VaultBuffer>(this, vault_, bytes);
