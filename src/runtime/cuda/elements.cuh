@@ -71,22 +71,19 @@ __device__ inline float4 load4(const __half* p) {
     return {a.x, a.y, b.x, b.y};
 }
 __device__ inline void store4(float* p, float4 v) { *reinterpret_cast<float4*>(p) = v; }
-__device__ inline void store4(bf16* p, float4 v) {
-    const __nv_bfloat162 a = __floats2bfloat162_rn(v.x, v.y);
-    const __nv_bfloat162 b = __floats2bfloat162_rn(v.z, v.w);
+// Two pairs of halves.
+template <typename Pair>
+__device__ inline void store_pairs(void* p, Pair a, Pair b) {
     uint2 bits;
     bits.x = *reinterpret_cast<const unsigned*>(&a);
     bits.y = *reinterpret_cast<const unsigned*>(&b);
-    *reinterpret_cast<uint2*>(p) = bits;
+    *static_cast<uint2*>(p) = bits;
 }
-
+__device__ inline void store4(bf16* p, float4 v) {
+    store_pairs(p, __floats2bfloat162_rn(v.x, v.y), __floats2bfloat162_rn(v.z, v.w));
+}
 __device__ inline void store4(__half* p, float4 v) {
-    const __half2 a = __floats2half2_rn(v.x, v.y);
-    const __half2 b = __floats2half2_rn(v.z, v.w);
-    uint2 bits;
-    bits.x = *reinterpret_cast<const unsigned*>(&a);
-    bits.y = *reinterpret_cast<const unsigned*>(&b);
-    *reinterpret_cast<uint2*>(p) = bits;
+    store_pairs(p, __floats2half2_rn(v.x, v.y), __floats2half2_rn(v.z, v.w));
 }
 
 __device__ inline float gelu(float x) { return 0.5F * x * (1.0F + erff(x * 0.70710678118654752440F)); }

@@ -67,39 +67,54 @@ Activation fused(Activation wanted, bool exact) {
     return wanted == Activation::gelu && !exact ? Activation::gelu_tanh : Activation::none;
 }
 
+// Whether a product can add the residual itself: it would do so before an activation, and ours comes after it. Rows of
+// stride 0 it does not know.
+bool adds_inside(Activation activation, const Tensor& residual) {
+    return activation == Activation::none && residual && (residual.dim(0) == 1 || residual.row_stride() > 0);
+}
+
+int64_t row_stride_of(const Tensor& x) { return x.dim(0) == 1 ? x.dim(1) : x.row_stride(); }
+
+// All of a product but its rows; `residual`: what it adds, or undefined.
+Gemm product_of(const CudaLinear& weights, const Tensor& residual, const Tensor& out, const RopeArgs& rotation) {
+    Gemm gemm;
+    gemm.m = out.dim(0);
+    gemm.n = weights.out_features;
+    gemm.k = gemm.w_stride = weights.in_features;
+    gemm.in_type = weights.weight.dtype();
+    gemm.out_type = out.dtype();
+    gemm.w = weights.weight.raw();
+    gemm.bias = weights.bias_for(out.dtype());
+    gemm.exact_bias = weights.bias ? weights.bias.data<float>() : nullptr;
+    gemm.out = out.raw();
+    gemm.out_stride = row_stride_of(out);
+    if (residual) {
+        gemm.residual = residual.raw();
+        gemm.residual_stride = row_stride_of(residual);
+    }
+    if (rotation.x && own_product_rotates(rotation)) gemm.rotation = &rotation;
+    return gemm;
+}
+
 // Rows are coded on the way. Results are bf16, or f16 where they are added to a sum of that type.
 void multiply_codes(const ExecContext& context, const Tensor& x, const CudaLinear& weights, Activation activation,
                     const Tensor& residual, const Tensor& out, const RopeArgs& rotation) {
-    const bool sum = out.dtype() == DType::f16 && activation == Activation::none && residual &&
-                     (residual.dim(0) == 1 || residual.row_stride() > 0);
+    const bool sum = out.dtype() == DType::f16 && adds_inside(activation, residual);
     const bool direct = sum || out.dtype() == DType::bf16;
     const Tensor result = direct ? out : new_tensor(context, out.shape(), DType::bf16);
     const Tensor codes = new_tensor(context, {x.dim(0), weights.in_features}, DType::u8);
     const Tensor scales = new_tensor(context, {x.dim(0)}, DType::f32);
     code_rows(context, x, codes, scales);
-    Gemm gemm;
-    gemm.m = x.dim(0);
-    gemm.n = weights.out_features;
-    gemm.k = gemm.x_stride = gemm.w_stride = weights.in_features;
-    gemm.in_type = DType::u8;
-    gemm.out_type = result.dtype();
+    Gemm gemm = product_of(weights, sum ? residual : Tensor(), result, rotation);
     gemm.x = codes.raw();
+    gemm.x_stride = gemm.k;
     gemm.x_scales = scales.data<float>();
-    gemm.w = weights.weight.raw();
     gemm.w_scales = weights.scales.data<float>();
-    gemm.exact_bias = weights.bias ? weights.bias.data<float>() : nullptr;
     gemm.gelu = fused(activation, /*exact=*/false) == Activation::gelu_tanh;
-    gemm.out = result.raw();
-    gemm.out_stride = result.dim(0) == 1 ? gemm.n : result.row_stride();
-    if (sum) {
-        gemm.residual = residual.raw();
-        gemm.residual_stride = residual.dim(0) == 1 ? gemm.n : residual.row_stride();
-    }
-    if (rotation.x && own_product_rotates(rotation)) gemm.rotation = &rotation;
     if (!own_product_takes(context, gemm)) fail("linear: fp8 does not take the strides of ", to_string(out.shape()));
     run_gemm(context, gemm);
-    if (rotation.x && gemm.rotation == nullptr) rope_2d(context, rotation);
     if (!direct) copy(context, CopyArgs{result, out});
+    if (rotation.x && gemm.rotation == nullptr) rope_2d(context, rotation);
     if (!sum) finish_rows(context, out, gemm.gelu ? Activation::none : activation, residual);
 }
 
@@ -114,31 +129,13 @@ void multiply_rows(const ExecContext& context, const Tensor& x, const CudaLinear
     const Tensor input = as_type(context, x, weights.weight.dtype());
     const bool fast = context.precision != Precision::f32;
     const Activation inside = fused(activation, !fast && out.dtype() == DType::f32);
-    // The library adds the residual before an activation; ours comes after it. Rows of stride 0 it does not know.
-    const bool add_inside =
-        activation == Activation::none && residual && (residual.dim(0) == 1 || residual.row_stride() > 0);
-    Gemm gemm;
-    gemm.m = input.dim(0);
-    gemm.n = weights.out_features;
-    gemm.k = weights.in_features;
-    gemm.in_type = input.dtype();
-    gemm.out_type = out.dtype();
+    const bool add_inside = adds_inside(activation, residual);
+    Gemm gemm = product_of(weights, add_inside ? residual : Tensor(), out, rotation);
     gemm.relu = inside == Activation::relu;
     gemm.gelu = inside == Activation::gelu_tanh;
     gemm.fast = fast;
     gemm.x = input.raw();
-    gemm.x_stride = input.dim(0) == 1 ? gemm.k : input.row_stride();
-    gemm.w = weights.weight.raw();
-    gemm.w_stride = gemm.k;
-    gemm.bias = weights.bias_for(out.dtype());
-    gemm.exact_bias = weights.bias ? weights.bias.data<float>() : nullptr;
-    gemm.out = out.raw();
-    gemm.out_stride = out.dim(0) == 1 ? gemm.n : out.row_stride();
-    if (add_inside) {
-        gemm.residual = residual.raw();
-        gemm.residual_stride = residual.dim(0) == 1 ? gemm.n : residual.row_stride();
-    }
-    if (rotation.x && own_product_rotates(rotation)) gemm.rotation = &rotation;
+    gemm.x_stride = row_stride_of(input);
     const bool own = (sum || gemm.rotation != nullptr) && own_product_takes(context, gemm);
     if (!own && sum) {
         const Tensor wide = new_tensor(context, out.shape(), DType::f32);
