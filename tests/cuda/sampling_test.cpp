@@ -44,6 +44,23 @@ TEST_F(GpuSampling, ResizingEqualsTheCpus) {
             }
 }
 
+// Whole numbers, so that no value comes so near to the threshold that the last bit of a sum decides.
+TEST_F(GpuSampling, ResizedMasksEqualTheCpus) {
+    struct Case {
+        Shape shape;
+        int64_t height, width;
+    };
+    const Case cases[] = {{{3, 288, 288}, 1008, 1008}, {{2, 288, 288}, 427, 640}, {{1, 288, 288}, 480, 333},
+                          {{3, 5, 7}, 6, 9},           {{2, 40, 30}, 41, 31},     {{1, 1, 1}, 5, 8},
+                          {{1, 64, 100}, 64, 200},     {{1, 100, 64}, 200, 64},   {{2, 90, 80}, 45, 41},
+                          {{2, 3, 4}, 70, 100}};
+    for (const Case& c : cases)
+        for (DType type : kFloatTypes)
+            compare({{c.shape, DType::i32, Layout::gaps, -9, 9}}, kExact, [&](const Side& side) {
+                return side.ops.resize_above(side.ops.cast(side[0], side.type(type)), c.height, c.width, 0.4321F);
+            });
+}
+
 TEST_F(GpuSampling, MaxPoolEqualsTheCpus) {
     struct Case {
         Shape shape;

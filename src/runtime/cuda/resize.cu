@@ -257,6 +257,158 @@ __global__ void above_kernel(AboveMaps maps, const T* x, uint8_t* out) {
     }
 }
 
+// The usual case, in which both sizes grow: a block of kStrip columns blends its input rows across into shared memory,
+// once for all of its output rows, and each of its warps blends these downwards.
+constexpr int kStripColumns = 8;                    // of a thread, side by side
+constexpr int kStrip = 32 * kStripColumns;          // of a block
+constexpr int kStripRows = 16;                      // of a warp
+constexpr int kRowsTogether = 4;                    // input rows that a thread has under way
+constexpr int kColumnsTogether = 2;                 // and output columns
+constexpr int kMostWarps = 4;                       // of a block
+constexpr size_t kStripMemory = size_t{47} << 10U;  // of a block, besides its BlendedRows: 48 KiB in all
+
+// Where an output row lies between the input rows that its block has blended.
+struct BlendedRow {
+    int first, second;
+    float weight[2];
+};
+
+// Input rows that a block of so many warps makes room for: one more than the scale says, because positions are rounded,
+// and what is read together.
+int room_for(const AboveMaps& maps, int warps) {
+    const auto most = static_cast<int64_t>(static_cast<float>(warps * kStripRows - 1) * maps.scale_down) + 4;
+    return static_cast<int>(blocks_for(most, kRowsTogether)) * kRowsTogether;
+}
+
+// The sum of two values with their weights. The first of four columns rounds the first product and the others the
+// second, as above_kernel does: so a mask does not depend on which of the kernels drew it.
+__device__ float weighted_sum(int column, float weight_a, float a, float weight_b, float b) {
+    return column % 4 == 0 ? __fmaf_rn(weight_b, b, __fmul_rn(weight_a, a))
+                           : __fmaf_rn(weight_a, a, __fmul_rn(weight_b, b));
+}
+
+// A byte for each of four numbers: 1 where it is negative. PRMT repeats the sign of a byte over another one.
+__device__ uint32_t signs(float a, float b, float c, float d) {
+    uint32_t low, high;
+    asm("prmt.b32 %0, %1, %2, 0x00fb;\n" : "=r"(low) : "r"(__float_as_uint(a)), "r"(__float_as_uint(b)));
+    asm("prmt.b32 %0, %1, %2, 0x00fb;\n" : "=r"(high) : "r"(__float_as_uint(c)), "r"(__float_as_uint(d)));
+    return __byte_perm(low, high, 0x5410) & 0x01010101U;
+}
+
+// What a column of a strip is made of, across.
+struct StripColumn {
+    uint32_t rounded_at, at;
+    float rounded_weight, weight;
+
+    StripColumn() = default;
+    // As in weighted_sum(), with the choice made once for all rows.
+    __device__ StripColumn(const AboveMaps& maps, uint32_t column) {
+        const TwoTaps across(min(column, maps.width - 1), maps.in_width, maps.width, maps.scale_across);
+        const bool first_of_four = column % 4 == 0;
+        rounded_at = across.first + (first_of_four ? 0 : across.step);
+        at = across.first + (first_of_four ? across.step : 0);
+        rounded_weight = across.weight[first_of_four ? 0 : 1];
+        weight = across.weight[first_of_four ? 1 : 0];
+    }
+    template <typename T>
+    __device__ float blend(const T* from, uint32_t row_at) const {
+        return __fmaf_rn(weight, to_float(__ldg(from + (at + row_at))),
+                         __fmul_rn(rounded_weight, to_float(__ldg(from + (rounded_at + row_at)))));
+    }
+};
+
+// Blends `rows` input rows across, [rows, kStrip]; writes up to a multiple of kRowsTogether. Of each eight columns the
+// first four lie in the first half of a row and the others in the second, so that neighbouring threads read
+// neighbouring float4s later.
+template <typename T>
+__device__ void blend_strip(const AboveMaps& maps, const T* from, int rows, float* blended) {
+    const uint32_t threads = blockDim.y * 32;
+    // Says that nothing is known of the pointer: the compiler would take it apart, at four instructions for each value.
+    asm("" : "+l"(from));
+    for (uint32_t first = threadIdx.y * 32 + threadIdx.x; first < kStrip; first += kColumnsTogether * threads) {
+        StripColumn columns[kColumnsTogether];
+#pragma unroll
+        for (uint32_t c = 0; c < kColumnsTogether; ++c) {
+            const uint32_t i = first + c * threads;
+            columns[c] = StripColumn(
+                maps, blockIdx.x * kStrip + i % (kStrip / 2) / 4 * kStripColumns + i / (kStrip / 2) * 4 + i % 4);
+        }
+        for (int row = 0; row < rows; row += kRowsTogether) {
+            float values[kRowsTogether][kColumnsTogether];
+#pragma unroll
+            for (int r = 0; r < kRowsTogether; ++r)
+#pragma unroll
+                for (int c = 0; c < kColumnsTogether; ++c)
+                    values[r][c] = columns[c].blend(from, min(row + r, rows - 1) * maps.in_width);
+#pragma unroll
+            for (int r = 0; r < kRowsTogether; ++r)
+#pragma unroll
+                for (int c = 0; c < kColumnsTogether; ++c)
+                    blended[(row + r) * kStrip + first + c * threads] = values[r][c];
+        }
+    }
+}
+
+__device__ void read_strip(const float* blended, int row, float (&values)[kStripColumns]) {
+    const float* const own = blended + row * kStrip + threadIdx.x * 4;
+    const float4 low = load4(own);
+    const float4 high = load4(own + kStrip / 2);
+    values[0] = low.x, values[1] = low.y, values[2] = low.z, values[3] = low.w;
+    values[4] = high.x, values[5] = high.y, values[6] = high.z, values[7] = high.w;
+}
+
+template <typename T>
+__global__ void magnified_above(AboveMaps maps, bool whole, const T* x, uint8_t* out) {
+    extern __shared__ float4 strip_memory[];
+    __shared__ BlendedRow rows[kMostWarps * kStripRows];
+    auto* const blended = reinterpret_cast<float*>(strip_memory);
+    const uint32_t first_row = blockIdx.y * blockDim.y * kStripRows;
+    const uint32_t end = min(first_row + blockDim.y * kStripRows, maps.height);
+    const auto down_of = [&](uint32_t row) { return TwoTaps(row, maps.in_height, maps.height, maps.scale_down); };
+    const int first = down_of(first_row).first;
+    const TwoTaps last = down_of(end - 1);
+    for (uint32_t i = threadIdx.y * 32 + threadIdx.x; i < end - first_row; i += blockDim.y * 32) {
+        const TwoTaps down = down_of(first_row + i);
+        rows[i] = {down.first - first, down.first + down.step - first, {down.weight[0], down.weight[1]}};
+    }
+    const int64_t map = blockIdx.z;
+    blend_strip(maps, x + (map * maps.in_height + first) * maps.in_width, last.first + last.step - first + 1, blended);
+    __syncthreads();
+
+    const uint32_t column = blockIdx.x * kStrip + threadIdx.x * kStripColumns;
+    const uint32_t own_row = first_row + threadIdx.y * kStripRows;
+    if (column >= maps.width) return;
+    uint8_t* to = out + (map * maps.height + own_row) * maps.width + column;
+    float upper[kStripColumns], lower[kStripColumns];
+    int known = -2;  // the input row that `upper` holds; `lower` has the next
+    for (uint32_t row = own_row; row < min(own_row + kStripRows, end); ++row, to += maps.width) {
+        const BlendedRow down = rows[row - first_row];
+        if (down.first != known) {
+            if (down.first == known + 1) {
+#pragma unroll
+                for (int c = 0; c < kStripColumns; ++c) upper[c] = lower[c];
+            } else {
+                read_strip(blended, down.first, upper);
+            }
+            read_strip(blended, down.second, lower);
+            known = down.first;
+        }
+        float below[kStripColumns];  // negative where the value is above the threshold; not where it is no number
+#pragma unroll
+        for (int c = 0; c < kStripColumns; ++c)
+            below[c] = maps.threshold - weighted_sum(c, down.weight[0], upper[c], down.weight[1], lower[c]);
+        const uint2 above = {signs(below[0], below[1], below[2], below[3]),
+                             signs(below[4], below[5], below[6], below[7])};
+        if (whole) {
+            *reinterpret_cast<uint2*>(to) = above;
+        } else {
+#pragma unroll
+            for (int c = 0; c < kStripColumns; ++c)
+                if (column + c < maps.width) to[c] = static_cast<uint8_t>((c < 4 ? above.x : above.y) >> (c % 4 * 8));
+        }
+    }
+}
+
 }  // namespace
 
 void resize_above(const ExecContext& context, const ResizeAboveArgs& args) {
@@ -270,13 +422,31 @@ void resize_above(const ExecContext& context, const ResizeAboveArgs& args) {
     maps.scale_across = scale_of(maps.in_width, maps.width);
     maps.threshold = args.threshold;
     constexpr int64_t kMostLayers = 65535;  // of a grid
-    const dim3 grid(static_cast<unsigned>(blocks_for(maps.width, kAboveBlock.x * kAboveColumns)),
-                    static_cast<unsigned>(blocks_for(maps.height, kAboveBlock.y * kAboveRows)),
+    const auto grid_of = [&](int64_t columns, int64_t rows) {
+        return dim3(static_cast<unsigned>(blocks_for(maps.width, columns)),
+                    static_cast<unsigned>(blocks_for(maps.height, rows)),
                     static_cast<unsigned>(std::min(maps.count, kMostLayers)));
+    };
+    constexpr uint32_t kMostColumns = 1U << 24U;  // so that 32 bits count what a block reads
+    const bool magnifies = args.x.dim(1) < args.out.dim(1) && args.x.dim(2) < args.out.dim(2) &&
+                           maps.width <= kMostColumns && maps.count <= kMostLayers;
+    const auto memory = [&](int warps) { return static_cast<size_t>(room_for(maps, warps)) * kStrip * sizeof(float); };
+    // Half of the warps always need little enough, because their rows grow.
+    const int warps = memory(kMostWarps) <= kStripMemory ? kMostWarps : kMostWarps / 2;
     for_float_type(args.x.dtype(), [&](auto type) {
         using T = typename decltype(type)::type;
+        const T* const x = args.x.data<const T>();
+        auto* const out = args.out.data<uint8_t>();
         launch(context, "resize_above", [&](cudaStream_t stream) {
-            above_kernel<T><<<grid, kAboveBlock, 0, stream>>>(maps, args.x.data<T>(), args.out.data<uint8_t>());
+            if (magnifies) {
+                const bool whole = maps.width % kStripColumns == 0 && is_aligned(out, kStripColumns);
+                magnified_above<T><<<grid_of(kStrip, warps * kStripRows), dim3(32, warps), memory(warps), stream>>>(
+                    maps, whole, x, out);
+            } else {
+                above_kernel<T>
+                    <<<grid_of(kAboveBlock.x * kAboveColumns, kAboveBlock.y * kAboveRows), kAboveBlock, 0, stream>>>(
+                        maps, x, out);
+            }
         });
     });
 }
