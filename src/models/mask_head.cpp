@@ -44,8 +44,7 @@ Tensor MaskHead::embed_pixels(Ops& ops, const std::vector<Tensor>& maps, const T
     for (size_t i = 0; i < convs_.size(); ++i) {
         const Tensor& skip = maps[maps.size() - 2 - i];
         // The maps here are the largest of the network, so each replaces the one before.
-        x = ops.resize(x, skip.dim(1), skip.dim(2), Interpolation::nearest);
-        ops.add_(x, skip);
+        x = ops.resize_and_add(x, skip, Interpolation::nearest);
         x = convs_[i].forward(ops, x);
         x = norms_[i].forward(ops, x, Activation::relu);
     }

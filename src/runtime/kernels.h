@@ -115,6 +115,7 @@ struct ResizeArgs {  // x [N, H, W, C] -> out [N, Ho, Wo, C], align_corners = fa
     Interpolation mode;
     bool antialias;  // bilinear only, as torch's interpolate(antialias=True)
     Tensor out;
+    Tensor added{};  // [N, Ho, Wo, C] or [1, Ho, Wo, C], added to every map that was resized; or undefined
 };
 struct ResizeAboveArgs {  // x [N, H, W] -> out u8 [N, Ho, Wo]: whether the value, bilinearly resized, is above
     Tensor x;

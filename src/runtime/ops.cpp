@@ -353,6 +353,18 @@ Tensor Ops::resize(const Tensor& x, int64_t height, int64_t width, Interpolation
     return out;
 }
 
+Tensor Ops::resize_and_add(const Tensor& x, const Tensor& added, Interpolation mode) {
+    require(x.rank() == 4 && added.rank() == 4 && x.dim(1) > 0 && x.dim(2) > 0 && added.dim(3) == x.dim(3) &&
+                (added.dim(0) == x.dim(0) || added.dim(0) == 1),
+            "resize_and_add", "shapes do not fit: " + shapes(x, added));
+    Tensor out = empty({x.dim(0), added.dim(1), added.dim(2), x.dim(3)}, x.dtype());
+    if (out.numel() == 0) return out;
+    run("resize", device_.kernels().resize,
+        ResizeArgs{contiguous(x), mode, /*antialias=*/false, out, contiguous(cast(added, x.dtype()))}, out,
+        9.0 * static_cast<double>(out.numel()));
+    return out;
+}
+
 Tensor Ops::resize_above(const Tensor& x, int64_t height, int64_t width, float threshold) {
     require(x.rank() == 3 && height > 0 && width > 0 && x.dim(1) > 0 && x.dim(2) > 0, "resize_above",
             str("cannot resize ", to_string(x.shape()), " to ", height, " x ", width));

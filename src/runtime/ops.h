@@ -78,6 +78,8 @@ public:
     Tensor conv_transpose_2x2(const Tensor& x, const PackedLinear& weights, Activation activation = Activation::none,
                               const Tensor& residual = {});
     Tensor resize(const Tensor& x, int64_t height, int64_t width, Interpolation mode, bool antialias = false);
+    // x, resized to the size of `added`, plus that, of which there may be one for all of the batch; of x's type.
+    Tensor resize_and_add(const Tensor& x, const Tensor& added, Interpolation mode);
     // Maps [N, H, W], bilinearly resized -> u8, 1 where they are above the threshold.
     Tensor resize_above(const Tensor& x, int64_t height, int64_t width, float threshold);
     Tensor roi_align(const Tensor& x, const Tensor& boxes, int64_t height, int64_t width, float spatial_scale = 1.0F,

@@ -44,6 +44,24 @@ TEST_F(GpuSampling, ResizingEqualsTheCpus) {
             }
 }
 
+TEST_F(GpuSampling, ResizedSumsEqualTheCpus) {
+    struct Case {
+        Shape shape;
+        int64_t height, width;
+    };
+    const Case cases[] = {{{1, 36, 36, 256}, 72, 72}, {{2, 7, 9, 16}, 14, 18}, {{2, 7, 9, 24}, 20, 25},
+                          {{2, 14, 10, 4}, 5, 9},     {{1, 5, 5, 8}, 5, 11},   {{2, 3, 4, 3}, 9, 8},
+                          {{1, 2, 300, 1032}, 3, 601}};
+    for (const Case& c : cases)
+        for (DType type : kFloatTypes)
+            for (Layout layout : {Layout::dense, Layout::gaps})
+                for (Interpolation mode : {Interpolation::nearest, Interpolation::bilinear})
+                    for (int64_t batch : {c.shape[0], int64_t{1}})
+                        compare({{c.shape, type, layout}, {{batch, c.height, c.width, c.shape[3]}, type, layout}},
+                                tolerance_of(type),
+                                [&](const Side& side) { return side.ops.resize_and_add(side[0], side[1], mode); });
+}
+
 // Whole numbers, so that no value comes so near to the threshold that the last bit of a sum decides.
 TEST_F(GpuSampling, ResizedMasksEqualTheCpus) {
     struct Case {

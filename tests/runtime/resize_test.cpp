@@ -108,6 +108,26 @@ TEST(Resize, NearestRepeatsWholePixels) {
     }
 }
 
+TEST(Resize, AddsWhatItIsGiven) {
+    for (const auto& [h, w, ho, wo, c] : kSizes)
+        for (Interpolation mode : {Interpolation::nearest, Interpolation::bilinear}) {
+            const Tensor x = random_strided({2, h, w, c}, 6);
+            for (int64_t batch : {2, 1}) {
+                const Tensor added = random_strided({batch, ho, wo, c}, 7);
+                const Tensor y = run_with_threads([&, m = mode](Ops& ops) { return ops.resize_and_add(x, added, m); });
+                Ops ops(cpu(), 1);
+                expect_equal(y, ops.add(ops.resize(x, ho, wo, mode), added));
+            }
+        }
+}
+
+TEST(Resize, RefusesToAddAnotherBatchOrOtherChannels) {
+    Ops ops(cpu(), 1);
+    const Tensor x = ops.full({2, 3, 3, 4}, 0);
+    for (const Shape& shape : {Shape{3, 6, 6, 4}, Shape{2, 6, 6, 1}, Shape{6, 6, 4}})
+        EXPECT_THROW(ops.resize_and_add(x, ops.full(shape, 0), Interpolation::nearest), Error);
+}
+
 TEST(Resize, DoesNotDependOnTheNumberOfThreads) {
     for (int64_t channels : {1, 24})
         for (bool antialias : {false, true}) {

@@ -31,7 +31,7 @@ public:
     void operator()(SoftmaxArgs& a) { in(a.x), out(a.out); }
     void operator()(Conv2dArgs& a) { in(a.x, a.residual), out(a.out); }
     void operator()(ConvTranspose2x2Args& a) { in(a.x, a.residual), out(a.out); }
-    void operator()(ResizeArgs& a) { in(a.x), out(a.out); }
+    void operator()(ResizeArgs& a) { in(a.x, a.added), out(a.out); }
     void operator()(ResizeAboveArgs& a) { in(a.x); }
     void operator()(RoiAlignArgs& a) { in(a.x, a.boxes), out(a.out); }
     void operator()(GridSampleArgs& a) { in(a.x, a.grid), out(a.out); }

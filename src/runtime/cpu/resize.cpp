@@ -178,6 +178,16 @@ void blend_rows(RowCache& cache, const Axis::Position& down, int64_t base, float
     }
 }
 
+// Adds to row r of the batch, where there is something to add.
+void add_row(const ResizeArgs& args, int64_t r) {
+    if (!args.added) return;
+    const int64_t n = args.out.dim(2) * args.out.dim(3);
+    const float* from = args.added.data<float>() + r % (args.added.dim(0) * args.added.dim(1)) * n;
+    float* to = args.out.data<float>() + r * n;
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) to[i] += from[i];
+}
+
 void resize_bilinear(const ExecContext& context, const ResizeArgs& args) {
     const Axis down(args.x.dim(1), args.out.dim(1), args.antialias);
     const Axis across(args.x.dim(2), args.out.dim(2), args.antialias);
@@ -191,9 +201,11 @@ void resize_bilinear(const ExecContext& context, const ResizeArgs& args) {
     {
         RowCache& cache = caches[static_cast<size_t>(omp_get_thread_num())];
 #pragma omp for schedule(static)
-        for (int64_t r = 0; r < rows; ++r)
+        for (int64_t r = 0; r < rows; ++r) {
             blend_rows(cache, down.positions[static_cast<size_t>(r % height)], r / height * args.x.dim(1),
                        out + r * cache.out_row());
+            add_row(args, r);
+        }
     }
 }
 
@@ -228,11 +240,12 @@ void resize_nearest(const ExecContext& context, const ResizeArgs& args) {
         float* to = out + r * width * channels;
         if (channels == 1) {
             for (int64_t i = 0; i < width; ++i) to[i] = from[across[static_cast<size_t>(i)]];
-            continue;
+        } else {
+            for (int64_t i = 0; i < width; ++i)
+                std::memcpy(to + i * channels, from + across[static_cast<size_t>(i)] * channels,
+                            static_cast<size_t>(channels) * sizeof(float));
         }
-        for (int64_t i = 0; i < width; ++i)
-            std::memcpy(to + i * channels, from + across[static_cast<size_t>(i)] * channels,
-                        static_cast<size_t>(channels) * sizeof(float));
+        add_row(args, r);
     }
 }
 

@@ -7,6 +7,7 @@
 #include <cuda_fp16.h>
 
 #include <cstdint>
+#include <type_traits>
 
 // What device code shares: element types, activations, strided views, sums over a warp.
 namespace sam3::cuda {
@@ -84,6 +85,46 @@ __device__ inline void store4(bf16* p, float4 v) {
 }
 __device__ inline void store4(__half* p, float4 v) {
     store_pairs(p, __floats2half2_rn(v.x, v.y), __floats2half2_rn(v.z, v.w));
+}
+
+// Elements of f32 or bf16 in one access of 16 bytes, the widest that there is.
+template <typename T>
+constexpr int kPiece = 16 / static_cast<int>(sizeof(T));
+
+// Such a piece, whose address must be a multiple of its size, or a single element. Bits that are loaded before the
+// first of them is looked at are under way together.
+template <int kWidth, typename T>
+using PieceBits = std::conditional_t<kWidth == 1, T, uint4>;
+
+template <int kWidth, typename T>
+__device__ inline PieceBits<kWidth, T> load_bits(const T* p) {
+    return *reinterpret_cast<const PieceBits<kWidth, T>*>(p);
+}
+template <typename T, int kWidth>
+__device__ inline void unpack(PieceBits<kWidth, T> bits, float (&values)[kWidth]) {
+    static_assert(kWidth == 1 || kWidth == kPiece<T>);
+    const auto* const elements = reinterpret_cast<const T*>(&bits);
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) values[i] = to_float(elements[i]);
+}
+template <int kWidth, typename T>
+__device__ inline void load_piece(const T* p, float (&values)[kWidth]) {
+    unpack<T>(load_bits<kWidth>(p), values);
+}
+template <int kWidth, typename T>
+__device__ inline void store_piece(T* p, const float (&values)[kWidth]) {
+    static_assert(kWidth == 1 || kWidth == kPiece<T>);
+    if constexpr (kWidth == 1) {
+        *p = from_float<T>(values[0]);
+    } else if constexpr (kWidth == 4) {
+        store4(p, {values[0], values[1], values[2], values[3]});
+    } else {
+        uint4 bits;
+        auto* const pairs = reinterpret_cast<__nv_bfloat162*>(&bits);
+#pragma unroll
+        for (int i = 0; i < kWidth / 2; ++i) pairs[i] = __floats2bfloat162_rn(values[2 * i], values[2 * i + 1]);
+        *reinterpret_cast<uint4*>(p) = bits;
+    }
 }
 
 __device__ inline float gelu(float x) { return 0.5F * x * (1.0F + erff(x * 0.70710678118654752440F)); }

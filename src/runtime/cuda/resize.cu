@@ -1,3 +1,4 @@
+#include "runtime/cuda/early.cuh"
 #include "runtime/cuda/strided.cuh"
 
 #include <algorithm>
@@ -7,6 +8,8 @@
 namespace sam3::cuda {
 
 namespace {
+
+constexpr int64_t kMostLayers = 65535;  // of a grid, in y and in z
 
 // Sizes of both maps; C counts pieces of kWidth channels. One thread makes one piece of one output pixel.
 struct Maps {
@@ -119,6 +122,40 @@ __global__ void resize_nearest(Maps maps, const T* x, T* out) {
     store_some<kWidth>(out + static_cast<int64_t>(i) * kWidth, pixel<kWidth>(x, maps, p.image, row, column, p.channel));
 }
 
+// Sizes of both maps for a grid of [pieces of 16 bytes of a row, output rows].
+struct PiecesOfRows {
+    int64_t rows;
+    uint32_t row_pieces;
+    Divisor pixel_pieces, height;
+    uint32_t width;
+    int64_t in_height, in_width;
+    bool adds_one;  // map to all of the batch
+};
+
+// As resize_nearest, and adds a map: the resized one is neither written nor read for it.
+template <typename T>
+__global__ void resize_nearest_and_add(PiecesOfRows maps, const T* x, const T* added, T* out) {
+    let_next_start();
+    wait_for_earlier();
+    const uint32_t i = thread_number();
+    if (i >= maps.row_pieces) return;
+    uint32_t column = i;
+    const uint32_t piece = maps.pixel_pieces.take(column);
+    const int64_t from = nearest(column, maps.in_width, maps.width) * maps.pixel_pieces.divisor + piece;
+    for (int64_t row = blockIdx.y; row < maps.rows; row += gridDim.y) {
+        auto image = static_cast<uint32_t>(row);
+        const uint32_t image_row = maps.height.take(image);
+        const int64_t in_row = image * maps.in_height + nearest(image_row, maps.in_height, maps.height.divisor);
+        const int64_t added_row = maps.adds_one ? image_row : row;
+        float values[kPiece<T>], others[kPiece<T>];
+        load_piece(x + (in_row * maps.in_width * maps.pixel_pieces.divisor + from) * kPiece<T>, values);
+        load_piece(added + (added_row * maps.row_pieces + i) * kPiece<T>, others);
+#pragma unroll
+        for (int v = 0; v < kPiece<T>; ++v) values[v] += others[v];
+        store_piece(out + (row * maps.row_pieces + i) * kPiece<T>, values);
+    }
+}
+
 template <int kWidth, typename T>
 __global__ void resize_bilinear(Maps maps, const T* x, T* out) {
     const uint32_t i = thread_number();
@@ -156,9 +193,45 @@ __global__ void resize_antialiased(Maps maps, const T* x, T* out) {
     store_some<kWidth>(out + static_cast<int64_t>(i) * kWidth, sum);
 }
 
+template <typename T>
+void start_nearest_and_add(const ExecContext& context, const ResizeArgs& args) {
+    const int64_t pixel = args.x.dim(3) / kPiece<T>;
+    const PiecesOfRows maps = {args.out.dim(0) * args.out.dim(1),
+                               count_of("resize", args.out.dim(2) * pixel),
+                               Divisor(pixel),
+                               Divisor(args.out.dim(1)),
+                               static_cast<uint32_t>(args.out.dim(2)),
+                               args.x.dim(1),
+                               args.x.dim(2),
+                               args.added.dim(0) == 1};
+    const dim3 grid(blocks_of(maps.row_pieces), count_of("resize", std::min(maps.rows, kMostLayers)));
+    launch(context, "resize", [&](cudaStream_t stream) {
+        KernelLaunch(grid, kThreads, 0, stream)
+            .early(context)
+            .start("resize", resize_nearest_and_add<T>, maps, args.x.data<const T>(), args.added.data<const T>(),
+                   args.out.data<T>());
+    });
+}
+
+// Whether the maps of a sum can be walked in pieces of 16 bytes.
+bool has_pieces(const ResizeArgs& args) {
+    const auto fits = [](const Tensor& x) {
+        return x.dim(3) * static_cast<int64_t>(size_of(x.dtype())) % 16 == 0 && is_aligned(x.raw(), 16);
+    };
+    return fits(args.x) && fits(args.added) && fits(args.out);
+}
+
 }  // namespace
 
 void resize(const ExecContext& context, const ResizeArgs& args) {
+    if (args.added) {
+        if (args.mode == Interpolation::nearest && has_pieces(args))
+            return for_float_type(args.x.dtype(), [&](auto type) {
+                start_nearest_and_add<typename decltype(type)::type>(context, args);
+            });
+        resize(context, ResizeArgs{args.x, args.mode, args.antialias, args.out});
+        return binary(context, BinaryArgs{args.out, args.added.expand(0, args.out.dim(0)), Binary::add, args.out});
+    }
     const size_t four = 4 * size_of(args.x.dtype());
     const bool fours = args.x.dim(3) % 4 == 0 && is_aligned(args.x.raw(), four) && is_aligned(args.out.raw(), four);
     for_float_type(args.x.dtype(), [&](auto type) {
@@ -421,7 +494,6 @@ void resize_above(const ExecContext& context, const ResizeAboveArgs& args) {
     maps.scale_down = scale_of(maps.in_height, maps.height);
     maps.scale_across = scale_of(maps.in_width, maps.width);
     maps.threshold = args.threshold;
-    constexpr int64_t kMostLayers = 65535;  // of a grid
     const auto grid_of = [&](int64_t columns, int64_t rows) {
         return dim3(static_cast<unsigned>(blocks_for(maps.width, columns)),
                     static_cast<unsigned>(blocks_for(maps.height, rows)),
