@@ -122,16 +122,18 @@ std::shared_ptr<const DetrDecoder::Beginning> DetrDecoder::beginning_for(Ops& op
     });
 }
 
+DetrDecoder::TextMemory DetrDecoder::read_text(Ops& ops, const PromptTokens& prompt) const {
+    const Tensor tokens = ops.stored(prompt.tokens);
+    return {text_keys_.forward(ops, tokens), text_values_.forward(ops, tokens), prompt.mask};
+}
+
 DetrDecoder::Output DetrDecoder::forward(Ops& ops, const Beginning& beginning, const Tensor& memory,
-                                         const Tensor& positions, const PromptTokens& prompt, int64_t height,
+                                         const Tensor& positions, const TextMemory& text, int64_t height,
                                          int64_t width) const {
     const int64_t batch = memory.dim(0);
     const auto for_each = [&](const Tensor& one) { return ops.contiguous(one.expand(0, batch)); };
     const std::vector<Tensor> vision_keys = vision_keys_.forward(ops, ops.stored_sum(memory, positions));
     const std::vector<Tensor> vision_values = vision_values_.forward(ops, memory);
-    const Tensor tokens = ops.stored(prompt.tokens);
-    const std::vector<Tensor> text_keys = text_keys_.forward(ops, tokens);
-    const std::vector<Tensor> text_values = text_values_.forward(ops, tokens);
     Tensor boxes = for_each(beginning.boxes);
     AttentionOptions bias{.bias_rows = for_each(beginning.bias.bias_rows),
                           .bias_cols = for_each(beginning.bias.bias_cols)};
@@ -147,7 +149,7 @@ DetrDecoder::Output DetrDecoder::forward(Ops& ops, const Beginning& beginning, c
             bias = ops.box_bias(boxes, bias_x_, bias_y_, height, width);
         }
         x = look_outside(ops, layers_[i], queries, places,
-                         {text_keys[i], text_values[i], vision_keys[i], vision_values[i]}, prompt.mask, bias);
+                         {text.keys[i], text.values[i], vision_keys[i], vision_values[i]}, text.mask, bias);
         ops.trace("decoder.layer." + std::to_string(i), x);
         normed = output_norm_.forward(ops, x.slice(1, 1, queries_));
         const Tensor moved = box_head_.forward(ops, normed, ops.unary(boxes, Unary::inverse_sigmoid));

@@ -28,9 +28,16 @@ public:
     };
     std::shared_ptr<const Beginning> beginning_for(Ops& ops, int64_t height, int64_t width) const;
 
+    // What every layer asks the prompt.
+    struct TextMemory {
+        std::vector<Tensor> keys, values;
+        Tensor mask;
+    };
+    TextMemory read_text(Ops& ops, const PromptTokens& prompt) const;
+
     // memory [B, H*W, C], positions [H*W, C]
     Output forward(Ops& ops, const Beginning& beginning, const Tensor& memory, const Tensor& positions,
-                   const PromptTokens& prompt, int64_t height, int64_t width) const;
+                   const TextMemory& text, int64_t height, int64_t width) const;
 
 private:
     struct Layer {

@@ -12,10 +12,13 @@ DotProductScoring::DotProductScoring(const nn::LoadContext& context, const Scope
       text_proj_(context, scope / "text_proj", channels, channels),
       query_proj_(context, scope / "query_proj", channels, channels) {}
 
-Tensor DotProductScoring::forward(Ops& ops, const Tensor& queries, const PromptTokens& prompt) const {
-    constexpr float kLimit = 12.0F;
+Tensor DotProductScoring::pool(Ops& ops, const PromptTokens& prompt) const {
     const Tensor text = text_norm_.forward(ops, text_mlp_.forward(ops, prompt.tokens, prompt.tokens));
-    const Tensor pooled = text_proj_.forward(ops, ops.matmul(prompt.mean, text));
+    return text_proj_.forward(ops, ops.matmul(prompt.mean, text));
+}
+
+Tensor DotProductScoring::forward(Ops& ops, const Tensor& queries, const Tensor& pooled) const {
+    constexpr float kLimit = 12.0F;
     const float scale = 1.0F / std::sqrt(static_cast<float>(channels_));
     const Tensor logits = ops.matmul(query_proj_.forward(ops, queries), pooled, /*transpose_b=*/true, scale);
     return ops.clamp(logits, -kLimit, kLimit).reshape({queries.dim(0), queries.dim(1)});

@@ -11,8 +11,9 @@ public:
     DotProductScoring() = default;
     DotProductScoring(const nn::LoadContext& context, const Scope& scope, int64_t channels, int64_t hidden);
 
-    // queries [B, Q, C] -> logits [B, Q], limited to +-12
-    Tensor forward(Ops& ops, const Tensor& queries, const PromptTokens& prompt) const;
+    Tensor pool(Ops& ops, const PromptTokens& prompt) const;  // -> [B, 1, C]
+    // queries [B, Q, C] and the pooled prompt -> logits [B, Q], limited to +-12
+    Tensor forward(Ops& ops, const Tensor& queries, const Tensor& pooled) const;
 
 private:
     int64_t channels_ = 0;

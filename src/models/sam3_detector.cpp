@@ -121,13 +121,17 @@ Sam3Detector::Output Sam3Detector::detect(Ops& ops, const DetectorFeatures& feat
                                         prompt.tokens,    prompt.mask,      prompt.mean};
     const std::vector<Tensor> out = ops.stage("concept_decoder", inputs, [&](const std::vector<Tensor>& in) {
         const PromptTokens p{in[4], in[5], in[6]};
+        // What depends on the prompt alone is small: it is hidden behind the fusion.
+        const auto [text, pooled] =
+            ops.beside([&] { return std::make_pair(decoder_.read_text(ops, p), scoring_.pool(ops, p)); });
         const Tensor memory = fusion_encoder_.forward(ops, in[3], *positions, p);
+        ops.join();
         ops.trace("fusion.output", memory);
         const Tensor pixels = ops.beside([&] {
             return mask_head_.embed_pixels(ops, {in[0], in[1], in[2]}, memory, p);
         });
-        const DetrDecoder::Output decoded = decoder_.forward(ops, *beginning, memory, *positions, p, height, width);
-        const Tensor logits = scoring_.forward(ops, decoded.queries, p);
+        const DetrDecoder::Output decoded = decoder_.forward(ops, *beginning, memory, *positions, text, height, width);
+        const Tensor logits = scoring_.forward(ops, decoded.queries, pooled);
         ops.join();
         const Tensor presence =
             config_.behaviour.clamp_presence ? ops.clamp(decoded.presence, -10.0F, 10.0F) : decoded.presence;

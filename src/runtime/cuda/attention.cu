@@ -1,4 +1,5 @@
 #include "runtime/cuda/attention.cuh"
+#include "runtime/cuda/few_tokens.h"
 #include "runtime/cuda/mma.cuh"
 
 #include <cmath>
@@ -179,6 +180,7 @@ TokenMap token_map(const Tensor& x, int heads, int window) {
 }
 
 void attention(const ExecContext& context, const AttentionArgs& args) {
+    if (device_of(context).few_tokens().take(context, args)) return;
     const AttentionShape shape = shape_of(args);
     if (args.window > 0 && shape.keys >= 1 << 16)
         fail("attention on the GPU takes windows below 256, found ", args.window);

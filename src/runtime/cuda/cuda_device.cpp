@@ -1,5 +1,6 @@
 #include "runtime/cuda/cuda_device.h"
 
+#include "runtime/cuda/few_tokens.h"
 #include "runtime/cuda/gemm.h"
 #include "runtime/cuda/kernels.h"
 
@@ -50,10 +51,12 @@ CudaDevice::CudaDevice(int gpu) : gpu_(gpu) {
 #define SAM3_KERNEL(name, Args) kernels_.name = &cuda::name;
     SAM3_FOR_EACH_KERNEL(SAM3_KERNEL)
 #undef SAM3_KERNEL
+    few_tokens_ = std::make_unique<FewTokens>(*this);
 }
 
 CudaDevice::~CudaDevice() {
     cudaSetDevice(gpu_);
+    few_tokens_.reset();
     for (cudaStream_t stream : streams_) cudaStreamSynchronize(stream);
     for (cudaStream_t stream : streams_) cudaStreamDestroy(stream);
     for (cudaEvent_t event : {forked_, joined_, aside_, aside_read_}) cudaEventDestroy(event);
@@ -63,6 +66,11 @@ std::unique_lock<std::recursive_mutex> CudaDevice::lock() {
     std::unique_lock<std::recursive_mutex> held(mutex_);
     check(cudaSetDevice(gpu_), "choosing the GPU");
     return held;
+}
+
+cudaStream_t CudaDevice::stream() {
+    if (few_tokens_) few_tokens_->start();
+    return stream_of(lane_);
 }
 
 std::shared_ptr<Buffer> CudaDevice::allocate(size_t bytes) {

@@ -14,6 +14,7 @@
 
 namespace sam3::cuda {
 
+class FewTokens;
 class GemmPlans;
 
 // Lines of work. Stages and all else run in the main one; parts of a stage that may run beside its rest in the second;
@@ -68,11 +69,13 @@ public:
     // For kernels: one launches at a time, in the thread that holds the lock.
     [[nodiscard]] std::unique_lock<std::recursive_mutex> lock();
     Lane lane() const { return lane_; }
-    cudaStream_t stream() const { return stream_of(lane_); }
+    cudaStream_t stream();  // starts what was noted down first
+    FewTokens& few_tokens() { return *few_tokens_; }
     GemmPlans& gemms() { return *gemms_; }
     bool capturing() const { return capturing_; }
     // For kernels that stay on them: a branch leaves some to what it runs beside.
     int multiprocessors() const { return lane_ == Lane::branch ? multiprocessors_ * 3 / 4 : multiprocessors_; }
+    bool is_branched() const { return branched_; }
     bool is_hopper() const { return hopper_; }  // whose own instructions some kernels use
 
 private:
@@ -104,6 +107,7 @@ private:
     std::array<std::shared_ptr<MemoryPool>, kLanes> scratch_;
     std::shared_ptr<PinnedPool> pinned_;
     std::unique_ptr<GemmPlans> gemms_;
+    std::unique_ptr<FewTokens> few_tokens_;
 };
 
 }  // namespace sam3::cuda

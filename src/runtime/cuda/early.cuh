@@ -49,6 +49,13 @@ public:
         attribute.val.programmaticStreamSerializationAllowed = 1;
         return *this;
     }
+    // For blocks that wait for each other.
+    KernelLaunch& all_at_once() {
+        cudaLaunchAttribute& attribute = attributes_[config_.numAttrs++];
+        attribute.id = cudaLaunchAttributeCooperative;
+        attribute.val.cooperative = 1;
+        return *this;
+    }
     template <typename... Params, typename... Args>
     void start(const char* name, void (*kernel)(Params...), const Args&... args) const {
         check(cudaLaunchKernelEx(&config_, kernel, args...), name);

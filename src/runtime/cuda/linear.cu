@@ -1,4 +1,5 @@
 #include "runtime/cuda/elements.cuh"
+#include "runtime/cuda/few_tokens.h"
 #include "runtime/cuda/gemm.h"
 #include "runtime/cuda/weights.h"
 
@@ -150,6 +151,7 @@ void multiply_rows(const ExecContext& context, const Tensor& x, const CudaLinear
 }
 
 void linear(const ExecContext& context, const LinearArgs& args) {
+    if (device_of(context).few_tokens().take(context, args)) return;
     multiply_rows(context, args.x, static_cast<const CudaLinear&>(*args.weights), args.activation, args.residual,
                   args.out, args.rotation);
 }

@@ -1,4 +1,5 @@
 #include "runtime/cuda/early.cuh"
+#include "runtime/cuda/few_tokens.h"
 #include "runtime/cuda/strided.cuh"
 
 #include <type_traits>
@@ -277,6 +278,7 @@ __global__ void softmax_kernel(const X* x, int64_t x_stride, Out* out, int64_t o
 }  // namespace
 
 void layer_norm(const ExecContext& context, const LayerNormArgs& args) {
+    if (device_of(context).few_tokens().take(context, args)) return;
     const bool fours = has_rows_of_fours(args.x) && has_rows_of_fours(args.out) && is_aligned(args.gamma.raw(), 16) &&
                        is_aligned(args.beta.raw(), 16);
     count_of("layer_norm", args.x.dim(0));

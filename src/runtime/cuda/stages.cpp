@@ -1,4 +1,4 @@
-#include "runtime/cuda/kernels.h"
+#include "runtime/cuda/few_tokens.h"
 
 #include <algorithm>
 #include <exception>
@@ -166,6 +166,7 @@ std::unique_ptr<CudaDevice::Captured> CudaDevice::capture(Lane lane, bool owning
         try {
             outputs = run_body(own, body);
         } catch (...) {
+            few_tokens_->clear();
             lane_ = lane;
             branched_ = false;
             scratch(Lane::main).let_go();
