@@ -9,6 +9,7 @@
 #include "weights/binder.h"
 #include "weights/int8_codes.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace sam3 {
@@ -59,6 +60,17 @@ const MemoryTracker& Model::tracker() const {
     return *network().tracker();
 }
 
+namespace {
+
+// A token sees those before it only, and nobody looks at padding: what lies behind the phrase need not be encoded. In
+// steps, so that a device that prepares itself for a shape meets few of them.
+int64_t used_length(int64_t tokens) {
+    constexpr int64_t kStep = 8;
+    return (tokens + kStep - 1) / kStep * kStep;
+}
+
+}  // namespace
+
 TextFeatures Model::text_features(Ops& ops, const std::string& phrase) const {
     if (const auto cached = text_cache_.find(phrase)) return *cached;
     const Sam3Detector& concepts = detector();
@@ -70,7 +82,7 @@ TextFeatures Model::text_features(Ops& ops, const std::string& phrase) const {
     const Encoding encoding = tokenizer_->encode(phrase, {.context_length = static_cast<int>(loaded_.text.context),
                                                           .pad_id = behaviour().pad_with_eos ? tokenizer_->end_id() : 0,
                                                           .rules = hf ? TextRules::transformers : TextRules::original});
-    const auto length = static_cast<int64_t>(encoding.ids.size());
+    const auto length = std::min(static_cast<int64_t>(encoding.ids.size()), used_length(encoding.count));
     Tensor ids = Tensor::host({1, length}, DType::i32);
     Tensor mask = Tensor::host({1, length}, DType::u8);
     for (int64_t i = 0; i < length; ++i) {
