@@ -58,16 +58,15 @@ int splits_for(const AttentionShape& shape, int multiprocessors) {
     return static_cast<int>(best);
 }
 
-template <int kSize, int kValues = kSize>
+template <typename P>
 void attend(const ExecContext& context, const AttentionArgs& args, WgmmaArgs a, const Tensor& q, const Tensor& k,
             const Tensor& v) {
-    using P = Plan<kSize, kValues>;
     const int w = args.window;
     a.walk.keys_down = w == 0 ? 1 : P::kKeys / w;
     a.walk.queries_down = w == 0 ? 1 : P::kQueries / w;
-    a.q = map_of<P>(q, kSize, args.heads, w, w == 0 ? P::kQueries : w, a.walk.queries_down);
-    a.k = map_of<P>(k, kSize, args.heads, w, w == 0 ? P::kKeys : w, a.walk.keys_down);
-    a.v = map_of<P>(v, kValues, args.heads, w, w == 0 ? P::kKeys : w, a.walk.keys_down);
+    a.q = map_of<P>(q, P::kSize, args.heads, w, w == 0 ? P::kQueries : w, a.walk.queries_down);
+    a.k = map_of<P>(k, P::kSize, args.heads, w, w == 0 ? P::kKeys : w, a.walk.keys_down);
+    a.v = map_of<P>(v, P::kValues, args.heads, w, w == 0 ? P::kKeys : w, a.walk.keys_down);
     const int64_t tiles = blocks_for(a.shape.keys, P::kKeys);
     const int splits = w == 0 ? splits_for<P>(a.shape, device_of(context).multiprocessors()) : 1;
     a.tiles_each = static_cast<int>(blocks_for(tiles, splits));
@@ -80,10 +79,14 @@ void attend(const ExecContext& context, const AttentionArgs& args, WgmmaArgs a, 
         a.out = parts.sums.raw();
         a.states = static_cast<float2*>(parts.states.raw());
     }
+    const bool floats = args.out.dtype() == DType::f32;
     launch(context, "attention", [&](cudaStream_t stream) {
-        if (a.splits > 1)
+        if constexpr (P::kWindows)  // neither masked nor split
+            floats ? start<P, false, false, float>(context, a, stream)
+                   : start<P, false, false, bf16>(context, a, stream);
+        else if (a.splits > 1)
             masked ? start<P, true, true, float>(context, a, stream) : start<P, false, true, float>(context, a, stream);
-        else if (args.out.dtype() == DType::f32)
+        else if (floats)
             masked ? start<P, true, false, float>(context, a, stream)
                    : start<P, false, false, float>(context, a, stream);
         else
@@ -104,8 +107,8 @@ bool wgmma_takes(const ExecContext& context, const AttentionShape& shape, const 
         return false;
     constexpr int kFewKeys = 512;  // then there is little to overlap
     if (window == 0) return shape.keys >= kFewKeys && shape.queries >= kFewKeys;
-    return shape.head_size == 64 && terms.key_mask == nullptr && fits(window, Plan<64, 64>::kKeys) &&
-           fits(window, Plan<64, 64>::kQueries);
+    using P = Plan<64, 64, true>;
+    return shape.head_size == 64 && terms.key_mask == nullptr && fits(window, P::kKeys) && fits(window, P::kQueries);
 }
 
 void attention_wgmma(const ExecContext& context, const AttentionArgs& args, const AttentionShape& shape,
@@ -124,13 +127,15 @@ void attention_wgmma(const ExecContext& context, const AttentionArgs& args, cons
     a.walk.shared_values = v.stride(0) == 0 || v.dim(0) == 1;
     a.scale_log2 = shape.scale * kLog2E;
     if (shape.head_size == 32)
-        attend<32>(context, args, a, q, k, v);
+        attend<Plan<32, 32>>(context, args, a, q, k, v);
+    else if (shape.head_size == 64 && args.window > 0)
+        attend<Plan<64, 64, true>>(context, args, a, q, k, v);
     else if (shape.head_size == 64)
-        attend<64>(context, args, a, q, k, v);
+        attend<Plan<64, 64>>(context, args, a, q, k, v);
     else if (shape.value_size == 64)
-        attend<256, 64>(context, args, a, q, k, v);
+        attend<Plan<256, 64>>(context, args, a, q, k, v);
     else
-        attend<256>(context, args, a, q, k, v);
+        attend<Plan<256, 256>>(context, args, a, q, k, v);
 }
 
 }  // namespace sam3::cuda

@@ -12,23 +12,26 @@
 namespace sam3::cuda::hopper {
 
 // Products of a tile whose operands both lie in shared memory read it nearly as long as they compute. Queries are
-// therefore kept in registers where the sums leave room, and tiles have as many keys as there is memory for.
-template <int kSize_, int kValues_>
+// therefore kept in registers where the sums leave room, and tiles have as many keys as there is memory for. Two
+// warpgroups have registers for twice the keys of three; the tiles of windows are whole rows of 24 tokens.
+template <int kSize_, int kValues_, bool kWindows_ = false>
 struct Plan {
     static constexpr int kSize = kSize_;      // of a head's queries and keys
     static constexpr int kValues = kValues_;  // of its values
+    static constexpr bool kWindows = kWindows_;
     static constexpr bool kLarge = kSize == 256;
-    static constexpr bool kKeepQueries = kSize + kValues <= 320;          // in registers
-    static constexpr int kGroups = kLarge ? 2 : 3;                        // warpgroups that multiply, 64 queries each
-    static constexpr int kKeys = !kLarge ? 96 : kKeepQueries ? 128 : 80;  // of a tile
-    static constexpr int kStages = kLarge ? 2 : 4;
+    static constexpr bool kPair = kLarge || (kSize == 64 && !kWindows);
+    static constexpr bool kKeepQueries = kSize + kValues <= 320;  // in registers
+    static constexpr int kGroups = kPair ? 2 : 3;                 // warpgroups that multiply, 64 queries each
+    static constexpr int kKeys = !kLarge ? kPair ? 192 : 96 : kKeepQueries ? 128 : 80;  // of a tile
+    static constexpr int kStages = kLarge ? 2 : kPair ? 3 : 4;
     static constexpr int kRowBytes = kSize == 32 ? 64 : 128;
     static constexpr int kBlocks = kSize * 2 / kRowBytes;  // of columns: a copy brings one
     static constexpr int kValueBlocks = kValues * 2 / kRowBytes;
     static constexpr int kQueries = kGroups * 64;
     static constexpr int kThreads = (kGroups + 1) * 128;
-    static constexpr int kFetchRegisters = kLarge ? 24 : 32;
-    static constexpr int kMultiplyRegisters = kLarge ? 240 : 160;
+    static constexpr int kFetchRegisters = kPair ? 24 : 32;
+    static constexpr int kMultiplyRegisters = kPair ? 240 : 160;
     static constexpr int kQueryBytes = kQueries * kSize * 2;
     static constexpr int kKeyBytes = kKeys * kSize * 2;  // of a tile
     static constexpr int kValueBytes = kKeys * kValues * 2;
@@ -297,7 +300,9 @@ __device__ inline void multiply(const WgmmaArgs& a, const Shared<P>& m) {
     const auto done = [&](unsigned barrier) {
         if (lane == 0) arrive(barrier);
     };
-    // Warpgroups start their products in turn: while one's run, the others weigh.
+    // Warpgroups start their products in turn: while one's run, the others weigh. A turn ends when the scores are
+    // there, or else all would wait for scores and weigh at the same time; large heads, whose products take longest,
+    // keep the tensor cores supplied instead.
     const auto take_turn = [&] { wait_in_block(1 + group, 256); };
     const auto pass_turn = [&] { arrive_in_block(1 + (group + 1) % P::kGroups, 256); };
     if (group == P::kGroups - 1) pass_turn();
@@ -334,8 +339,9 @@ __device__ inline void multiply(const WgmmaArgs& a, const Shared<P>& m) {
             commit_products();
             multiply_values<P>(sums, weights, m.values + values.stage * P::kValueBytes);
             commit_products();
-            pass_turn();
+            if (P::kLarge) pass_turn();
             wait_for_products<1>();
+            if (!P::kLarge) pass_turn();
             done(m.keys_free(keys.stage));
             keys.next();
             weigh<P, kMasked>(score, rows, a, image, tile * P::kKeys, lane);
