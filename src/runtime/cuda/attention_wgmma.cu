@@ -8,6 +8,7 @@ namespace sam3::cuda {
 
 namespace {
 
+using hopper::Cut;
 using hopper::Plan;
 using hopper::WgmmaArgs;
 
@@ -58,6 +59,29 @@ int splits_for(const AttentionShape& shape, int multiprocessors) {
     return static_cast<int>(best);
 }
 
+// Blocks take items in turn, so what the busiest has is known. There are no items of a single warpgroup, which would
+// have nothing to hide its products behind.
+template <typename P>
+Cut cut_for(const AttentionShape& shape, int splits, int multiprocessors) {
+    constexpr double kBeginning = 0.3;  // what an item costs whatever its size, in warpgroups' work
+    const auto parts = static_cast<int>(blocks_for(shape.queries, 64));
+    Cut best{static_cast<int>(blocks_for(parts, P::kGroups)), 0, shape.heads * shape.units};
+    if (!P::kCut || splits > 1) return best;
+    const auto busiest = [&](const Cut& cut) {  // the first block, because full items come first
+        const int full = cut.full * cut.heads;
+        double work = 0;
+        for (int item = 0; item < full + cut.shorter * cut.heads; item += multiprocessors)
+            work += kBeginning + (item < full ? P::kGroups : P::kGroups - 1);
+        return work;
+    };
+    for (int full = best.full - 1; full >= 0; --full) {
+        const auto shorter = static_cast<int>(blocks_for(parts - full * P::kGroups, P::kGroups - 1));
+        const Cut cut{full, shorter, best.heads};
+        if (busiest(cut) < busiest(best)) best = cut;
+    }
+    return best;
+}
+
 template <typename P>
 void attend(const ExecContext& context, const AttentionArgs& args, WgmmaArgs a, const Tensor& q, const Tensor& k,
             const Tensor& v) {
@@ -68,11 +92,12 @@ void attend(const ExecContext& context, const AttentionArgs& args, WgmmaArgs a, 
     a.k = map_of<P>(k, P::kSize, args.heads, w, w == 0 ? P::kKeys : w, a.walk.keys_down);
     a.v = map_of<P>(v, P::kValues, args.heads, w, w == 0 ? P::kKeys : w, a.walk.keys_down);
     const int64_t tiles = blocks_for(a.shape.keys, P::kKeys);
-    const int splits = w == 0 ? splits_for<P>(a.shape, device_of(context).multiprocessors()) : 1;
+    const int multiprocessors = device_of(context).multiprocessors();
+    const int splits = w == 0 ? splits_for<P>(a.shape, multiprocessors) : 1;
     a.tiles_each = static_cast<int>(blocks_for(tiles, splits));
     a.splits = static_cast<int>(blocks_for(tiles, a.tiles_each));
-    a.blocks = static_cast<int>(blocks_for(a.shape.queries, P::kQueries));
-    a.items = a.blocks * a.splits * a.shape.heads * a.shape.units;
+    a.cut = cut_for<P>(a.shape, a.splits, multiprocessors);
+    a.items = (a.cut.full + a.cut.shorter) * a.cut.heads * a.splits;
     const bool masked = a.key_mask != nullptr;
     const SplitRows parts = a.splits == 1 ? SplitRows{} : SplitRows(context, a.shape, a.splits);
     if (a.splits > 1) {

@@ -23,7 +23,9 @@ struct Plan {
     static constexpr bool kPair = kLarge || (kSize == 64 && !kWindows);
     static constexpr bool kKeepQueries = kSize + kValues <= 320;  // in registers
     static constexpr int kGroups = kPair ? 2 : 3;                 // warpgroups that multiply, 64 queries each
-    static constexpr int kKeys = !kLarge ? kPair ? 192 : 96 : kKeepQueries ? 128 : 80;  // of a tile
+    static constexpr bool kCut = !kPair && !kWindows;             // items of one warpgroup less, see Cut
+    static constexpr int kLargeKeys = kKeepQueries ? 128 : 80;
+    static constexpr int kKeys = kLarge ? kLargeKeys : kPair ? 192 : kWindows ? 96 : 144;  // of a tile
     static constexpr int kStages = kLarge ? 2 : kPair ? 3 : 4;
     static constexpr int kRowBytes = kSize == 32 ? 64 : 128;
     static constexpr int kBlocks = kSize * 2 / kRowBytes;  // of columns: a copy brings one
@@ -53,6 +55,13 @@ struct Walk {
     bool shared_queries = false, shared_keys = false, shared_values = false;  // by all images
 };
 
+// How the queries of a head are cut: first all items of all warpgroups, then those of one less, so that the GPU's last
+// round is as full as the others.
+struct Cut {
+    int full = 0, shorter = 0;  // items of a head
+    int heads = 0;              // of all units
+};
+
 struct WgmmaArgs {
     CUtensorMap q, k, v;
     void* out;
@@ -63,7 +72,7 @@ struct WgmmaArgs {
     AttentionShape shape;
     Walk walk;
     int splits, tiles_each;
-    int blocks;  // of queries
+    Cut cut;
     int items;
     float scale_log2;
 };
@@ -87,15 +96,24 @@ struct Shared {
 
 // One after the other, a block computes several of these: some queries of a head, over some of the keys.
 struct Item {
-    int head, unit, block, part, begin, end;
+    int head, unit, row, groups, part, begin, end;  // row: its first query; groups: warpgroups that have queries
 
     template <typename P>
     static __device__ Item at(const WgmmaArgs& a, int index) {
         Item item{};
         item.part = index % a.splits;
         index /= a.splits;
-        item.block = index % a.blocks;
-        index /= a.blocks;
+        const int full = a.cut.full * a.cut.heads;
+        if (P::kCut && index >= full) {
+            index -= full;
+            item.groups = P::kGroups - 1;
+            item.row = a.cut.full * P::kQueries + index % a.cut.shorter * item.groups * 64;
+            index /= a.cut.shorter;
+        } else {
+            item.groups = P::kGroups;
+            item.row = index % a.cut.full * P::kQueries;
+            index /= a.cut.full;
+        }
         item.head = index % a.shape.heads;
         item.unit = index / a.shape.heads;
         const int tiles = (a.shape.keys + P::kKeys - 1) / P::kKeys;
@@ -125,8 +143,8 @@ __device__ inline void fetch(const WgmmaArgs& a, const Shared<P>& m) {
         queries_parity ^= 1;
         for (int c = 0; c < P::kBlocks; ++c)
             copy_box(m.queries + c * P::kQueries * P::kRowBytes, a.q, m.queries_full(), c * (P::kRowBytes / 2),
-                     item.head, w.window == 0 ? item.block * P::kQueries : column,
-                     w.window == 0 ? 0 : row + item.block * w.queries_down, q_image);
+                     item.head, w.window == 0 ? item.row : column,
+                     w.window == 0 ? 0 : row + item.row / P::kQueries * w.queries_down, q_image);
         for (int tile = item.begin; tile < item.end; ++tile, turn.next()) {
             const int x = w.window == 0 ? tile * P::kKeys : column;
             const int y = w.window == 0 ? 0 : row + tile * w.keys_down;
@@ -305,9 +323,29 @@ __device__ inline void multiply(const WgmmaArgs& a, const Shared<P>& m) {
     // keep the tensor cores supplied instead.
     const auto take_turn = [&] { wait_in_block(1 + group, 256); };
     const auto pass_turn = [&] { arrive_in_block(1 + (group + 1) % P::kGroups, 256); };
+    // What a warpgroup does that has no queries.
+    const auto keep_step = [&](const Item& item) {
+        wait_barrier(m.queries_full(), queries_parity);
+        queries_parity ^= 1;
+        done(m.queries_free());
+        for (int tile = item.begin; tile < item.end; ++tile) {
+            wait_barrier(m.keys_full(keys.stage), keys.parity);
+            done(m.keys_free(keys.stage));
+            keys.next();
+            take_turn();
+            pass_turn();
+            wait_barrier(m.values_full(values.stage), values.parity);
+            done(m.values_free(values.stage));
+            values.next();
+        }
+    };
     if (group == P::kGroups - 1) pass_turn();
     for (int index = blockIdx.x; index < a.items; index += gridDim.x) {
         const Item item = Item::at<P>(a, index);
+        if (P::kCut && group >= item.groups) {
+            keep_step(item);
+            continue;
+        }
         const int image = item.unit / a.shape.per_image;
         float score[P::kKeys / 2];
         float sums[P::kValues / 2] = {};
@@ -360,7 +398,7 @@ __device__ inline void multiply(const WgmmaArgs& a, const Shared<P>& m) {
         wait_for_products<0>();
         done(m.values_free(values.stage));
         values.next();
-        store_rows<P, kSplit, Out>(a, item, rows, sums, item.block * P::kQueries + group * 64 + warp * 16, lane);
+        store_rows<P, kSplit, Out>(a, item, rows, sums, item.row + group * 64 + warp * 16, lane);
     }
 }
 
