@@ -106,6 +106,96 @@ __global__ void layer_norm_in_registers(LayerNorm<X, Out> args) {
     }
 }
 
+// Eight neighbouring results.
+template <typename Out>
+__device__ void store8(Out* p, const float (&y)[8]) {
+    if constexpr (std::is_same_v<Out, bf16>) {
+        store_piece(p, y);
+    } else {
+        store4(p, {y[0], y[1], y[2], y[3]});
+        store4(p + 4, {y[4], y[5], y[6], y[7]});
+    }
+}
+
+// The same for halves, eight channels a piece: 16 bytes in one access. A warp has kRows rows, for which gamma and beta
+// are read once: they have four times the bytes of a row.
+template <int kRows, int kPieces, After kAfter, typename X, typename Out>
+__global__ void layer_norm_of_halves(LayerNorm<X, Out> args) {
+    constexpr int kWidth = 8;
+    let_next_start();
+    wait_for_earlier();
+    const int64_t first = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / kWarp * kRows;
+    const int lane = threadIdx.x % kWarp;
+    const int pieces = args.channels / kWidth;
+    const float count = static_cast<float>(args.channels);
+    uint4 bits[kRows][kPieces];
+    float mean[kRows];
+    float scale[kRows];
+#pragma unroll
+    for (int r = 0; r < kRows; ++r)
+#pragma unroll
+        for (int i = 0; i < kPieces; ++i) {
+            const int piece = i * kWarp + lane;
+            const bool there = first + r < args.rows && piece < pieces;
+            bits[r][i] = there ? load_bits<kWidth>(args.x + (first + r) * args.x_stride + kWidth * piece) : uint4{};
+        }
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+        float sum = 0;
+#pragma unroll
+        for (int i = 0; i < kPieces; ++i) {
+            float v[kWidth];
+            unpack<X>(bits[r][i], v);
+#pragma unroll
+            for (int c = 0; c < kWidth; c += 2) sum += v[c] + v[c + 1];
+        }
+        mean[r] = lane_sum<kWarp>(sum) / count;
+    }
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+        float squares = 0;
+#pragma unroll
+        for (int i = 0; i < kPieces; ++i) {
+            if (i * kWarp + lane >= pieces) continue;
+            float v[kWidth];
+            unpack<X>(bits[r][i], v);
+#pragma unroll
+            for (int c = 0; c < kWidth; c += 2) {
+                const float2 d = {v[c] - mean[r], v[c + 1] - mean[r]};
+                squares += d.x * d.x + d.y * d.y;
+            }
+        }
+        scale[r] = 1.0F / sqrtf(lane_sum<kWarp>(squares) / count + args.eps);
+    }
+#pragma unroll
+    for (int i = 0; i < kPieces; ++i) {
+        const int channel = (i * kWarp + lane) * kWidth;
+        if (channel >= args.channels) continue;
+        const float4 gamma[2] = {load4(args.gamma + channel), load4(args.gamma + channel + 4)};
+        const float4 beta[2] = {load4(args.beta + channel), load4(args.beta + channel + 4)};
+#pragma unroll
+        for (int r = 0; r < kRows; ++r) {
+            const int64_t row = first + r;
+            if (row >= args.rows) continue;
+            float v[kWidth];
+            unpack<X>(bits[r][i], v);
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                float* const four = v + 4 * half;
+                float4 y = normalised({four[0], four[1], four[2], four[3]}, mean[r], scale[r], gamma[half], beta[half]);
+                if constexpr (kAfter == After::activation)
+                    y = map4(y, [&](float x) { return activate(x, args.activation); });
+                if constexpr (kAfter == After::sum) {
+                    const int at = channel + 4 * half;
+                    args.sum.store(row, at, plus(y, args.sum.load(row, at)));
+                }
+                four[0] = y.x, four[1] = y.y, four[2] = y.z, four[3] = y.w;
+            }
+            store8(args.out + row * args.out_stride + channel, v);
+        }
+    }
+}
+
 // The sum, or the largest, of a value over a block; every thread gets it.
 template <int kSize, typename Join>
 __device__ float over_block(float x, const Join& join) {
@@ -217,6 +307,17 @@ void start_in_registers(const ExecContext& context, const LayerNorm<X, Out>& arg
         .start("layer_norm", kernel, args);
 }
 
+template <int kRows, int kPieces, typename X, typename Out>
+void start_halves(const ExecContext& context, const LayerNorm<X, Out>& args, cudaStream_t stream) {
+    using Kernel = void(LayerNorm<X, Out>);
+    Kernel* const kernel = kernel_for<Kernel>(args, [](auto after) -> Kernel* {
+        return layer_norm_of_halves<kRows, kPieces, decltype(after)::value, X, Out>;
+    });
+    KernelLaunch(dim3(blocks_of(blocks_for(args.rows, kRows) * kWarp)), kThreads, 0, stream)
+        .early(context)
+        .start("layer_norm", kernel, args);
+}
+
 template <int kWarps, typename X, typename Out>
 void start_few_rows(const ExecContext& context, const LayerNorm<X, Out>& args, cudaStream_t stream) {
     using Kernel = void(LayerNorm<X, Out>);
@@ -227,12 +328,15 @@ void start_few_rows(const ExecContext& context, const LayerNorm<X, Out>& args, c
         .start("layer_norm", kernel, args);
 }
 
+// `width`: channels of the pieces that all rows can be cut into, 8, 4 or 1.
 template <typename X, typename Out>
-void start_layer_norm(const ExecContext& context, const LayerNorm<X, Out>& args, bool fours, cudaStream_t stream) {
+void start_layer_norm(const ExecContext& context, const LayerNorm<X, Out>& args, int width, cudaStream_t stream) {
     constexpr int64_t kFewRows = 512;
     const int channels = args.channels;
     const bool few = args.rows <= kFewRows;
-    if (!fours || channels > kMostInRegisters)
+    if constexpr (sizeof(X) == 2)
+        if (!few && width == 8 && channels > 256 && channels <= 1024) return start_halves<2, 4>(context, args, stream);
+    if (width == 1 || channels > kMostInRegisters)
         layer_norm_of_any_size<<<blocks_of(args.rows * kWarp), kThreads, 0, stream>>>(args);
     else if (few && channels > 1024)
         start_few_rows<6>(context, args, stream);
@@ -256,9 +360,11 @@ void start_layer_norm(const ExecContext& context, const LayerNorm<X, Out>& args,
 
 bool is_f32_or_bf16(const Tensor& x) { return x.dtype() == DType::f32 || x.dtype() == DType::bf16; }
 
-bool has_rows_of_fours(const Tensor& x) {
-    return x.dim(1) % 4 == 0 && x.stride(0) % 4 == 0 && is_aligned(x.raw(), 4 * size_of(x.dtype()));
+bool has_rows_of(const Tensor& x, int width) {
+    return x.dim(1) % width == 0 && x.stride(0) % width == 0 &&
+           is_aligned(x.raw(), static_cast<size_t>(width) * size_of(x.dtype()));
 }
+bool has_rows_of_fours(const Tensor& x) { return has_rows_of(x, 4); }
 
 // One block for each row.
 template <int kSize, typename X, typename Out>
@@ -281,6 +387,7 @@ void layer_norm(const ExecContext& context, const LayerNormArgs& args) {
     if (device_of(context).few_tokens().take(context, args)) return;
     const bool fours = has_rows_of_fours(args.x) && has_rows_of_fours(args.out) && is_aligned(args.gamma.raw(), 16) &&
                        is_aligned(args.beta.raw(), 16);
+    const int width = !fours ? 1 : has_rows_of(args.x, 8) && has_rows_of(args.out, 8) ? 8 : 4;
     count_of("layer_norm", args.x.dim(0));
     NormSum sum;
     const bool sums = args.sum && fours && has_rows_of_fours(args.sum) && args.x.dim(1) <= kMostInRegisters &&
@@ -312,7 +419,7 @@ void layer_norm(const ExecContext& context, const LayerNormArgs& args) {
                                         args.x.dim(0),
                                         static_cast<int>(args.x.dim(1)),
                                         sum};
-            launch(context, "layer_norm", [&](cudaStream_t stream) { start_layer_norm(context, all, fours, stream); });
+            launch(context, "layer_norm", [&](cudaStream_t stream) { start_layer_norm(context, all, width, stream); });
         });
     });
     if (args.sum && !sums && args.added) binary(context, sum_of(args));
