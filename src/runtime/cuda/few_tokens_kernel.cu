@@ -3,10 +3,13 @@
 #include "runtime/cuda/few_tokens.h"
 #include "runtime/cuda/hopper.cuh"
 
+#include <algorithm>
+
 // The kernel of few_tokens.h. A linear layer's columns are divided among blocks, and its depth among their warps, so
 // that a warp's rows fit its registers: all of them are asked for at once, and those that are to be normalised are, by
-// every block for itself. Weights come by bulk copies to shared memory, three layers ahead: a warp that does nothing
-// else reads memory without a pause while the others wait for those of other blocks.
+// every block for itself. Weights come by bulk copies to shared memory, up to three layers ahead. One warp does nothing
+// but ask for them, at a steady pace: when all are asked for at once, everybody else's reads wait behind them. Biases
+// and the like are brought to the cache at the beginning for the same reason.
 //
 // As in linear_few_rows.cu the order of the depth does not matter: lane 4 g + t takes 16 neighbouring bytes, quarter t
 // of a chunk of 64, of row g of every eight.
@@ -15,7 +18,7 @@ namespace sam3::cuda {
 namespace {
 
 constexpr int kBlocks = 128;
-constexpr int kWarps = 8;
+constexpr int kWarps = 8;  // that compute; one more copies
 constexpr int kThreads = 32 * kWarps;
 constexpr int kMostTiles = 4;  // of eight columns, of a block
 constexpr int kMostColumns = 8 * kMostTiles;
@@ -27,6 +30,11 @@ constexpr int kStride = kMostColumns + 8;  // floats, of a row of results; the s
 constexpr int kHeadSize = 64;
 constexpr int kSlots = 3;
 constexpr int kSlotBytes = kMostColumns * (kWarps * kFewChunks * kChunkBytes + kGap);
+
+enum NamedBarrier { kComputing = 1 };
+
+// All warps that compute.
+__device__ inline void meet_block() { wait_in_block(kComputing, kThreads); }
 
 struct Place {
     int thread, warp, lane;
@@ -66,26 +74,43 @@ __device__ inline uint4 load_shared(unsigned address) {
     return x;
 }
 
-// Places for the weights of some layers, each with a barrier that says when they are there.
+// Places for the weights of some layers. Two barriers for each say that they are there, and that nobody needs them any
+// more.
 struct Slots {
     unsigned memory, barriers;
     Turn<kSlots> turn{};
 
-    __device__ unsigned barrier() const { return barriers + turn.stage * 8; }
+    __device__ unsigned filled() const { return barriers + turn.stage * 16; }
+    __device__ unsigned freed() const { return filled() + 8; }
     __device__ unsigned place() const { return memory + turn.stage * kSlotBytes; }
+};
 
-    // Asks for the weights of a layer. All warps share the work: it takes a while to ask for many pieces.
-    __device__ void load(const TokenStep& step, const Place& own) const {
+// What the warp does that copies: pieces of 8 KB, one every kPace cycles.
+__device__ inline void copy_weights(const TokenProgram& program, Slots slots, int lane) {
+    constexpr int kPiece = 8192;
+    constexpr int64_t kPace = 450;
+    int64_t last = clock64();
+    for (int i = program.first_linear; i >= 0; i = program.steps[i].next_linear) {
+        const TokenStep& step = program.steps[i];
         const Share share(step);
         const int bytes = step.depth * 2;
-        if (own.thread == 0) arrive_expecting(barrier(), share.columns * bytes);
-        const int column = own.lane * kWarps + own.warp;
-        if (column < share.columns)
-            copy_bytes(place() + column * (bytes + kGap),
-                       static_cast<const unsigned char*>(step.w) + (share.first_column + column) * bytes, bytes,
-                       barrier());
+        const int together = kPiece / bytes;  // columns
+        wait_barrier(slots.freed(), slots.turn.parity ^ 1);
+        if (lane == 0) arrive_expecting(slots.filled(), share.columns * bytes);
+        __syncwarp();
+        for (int first = 0; first < share.columns; first += together) {
+            const int column = first + lane;
+            if (lane < together && column < share.columns)
+                copy_bytes(slots.place() + column * (bytes + kGap),
+                           static_cast<const unsigned char*>(step.w) + (share.first_column + column) * bytes, bytes,
+                           slots.filled());
+            while (clock64() - last < kPace) {
+            }
+            last = clock64();
+        }
+        slots.turn.next();
     }
-};
+}
 
 __device__ inline float4 sum_of(float4 a, float4 b) { return {a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w}; }
 __device__ inline void store_to(void* p, bool half, int at, float4 x) {
@@ -106,18 +131,18 @@ struct Shared {
     float2 moments[kWarps][kMostTokens];  // of a warp's part of a row: mean, and sum of squared differences from it
     float sums[kWarps];
     TokenStep step;
-    uint64_t barriers[kSlots];
+    uint64_t barriers[kSlots][2];
 };
 
-// A lane's parts of two rows of a warp's depth.
-template <int kChunks>
+// A lane's parts of one or two rows, eight apart, of a warp's depth.
+template <int kHalves, int kChunks>
 struct Rows {
-    uint4 bits[2][kChunks];
+    uint4 bits[kHalves][kChunks];
 
     // As they are.
     __device__ void load(const TokenStep& step, int first, int lane) {
 #pragma unroll
-        for (int half = 0; half < 2; ++half) {
+        for (int half = 0; half < kHalves; ++half) {
             const int row = min(lane / 4 + half * 8, step.rows - 1);
             const bf16* const x =
                 static_cast<const bf16*>(step.x) + row * step.x_stride + first * kChunk + lane % 4 * 8;
@@ -131,9 +156,9 @@ struct Rows {
         const int g = place.lane / 4;
         const int at = first * kChunk + place.lane % 4 * 8;
         const auto channel = [&](int i) { return at + i / 2 * kChunk + i % 2 * 4; };
-        float4 v[2][kPairs], gamma[kPairs], beta[kPairs];
+        float4 v[kHalves][kPairs], gamma[kPairs], beta[kPairs];
 #pragma unroll
-        for (int half = 0; half < 2; ++half) {
+        for (int half = 0; half < kHalves; ++half) {
             const float* const x = static_cast<const float*>(step.x) + min(g + half * 8, step.rows - 1) * step.x_stride;
 #pragma unroll
             for (int i = 0; i < kPairs; ++i) v[half][i] = load4(x + channel(i));
@@ -145,7 +170,7 @@ struct Rows {
         }
         constexpr float kShare = 1.0F / (kChunks * kChunk);
 #pragma unroll
-        for (int half = 0; half < 2; ++half) {
+        for (int half = 0; half < kHalves; ++half) {
             float sum = 0;
 #pragma unroll
             for (int i = 0; i < kPairs; ++i) sum += (v[half][i].x + v[half][i].y) + (v[half][i].z + v[half][i].w);
@@ -159,9 +184,9 @@ struct Rows {
             squares = row_sum(squares);
             if (place.lane % 4 == 0) shared.moments[place.warp][g + half * 8] = {mean, squares};
         }
-        __syncthreads();
+        meet_block();
 #pragma unroll
-        for (int half = 0; half < 2; ++half) {
+        for (int half = 0; half < kHalves; ++half) {
             const int row = g + half * 8;
             float mean = 0;
             float squares = 0;
@@ -193,9 +218,8 @@ struct Rows {
     }
 };
 
-// `have_rows()` is called when all rows have been read.
-template <int kChunks, bool kNormed, typename HaveRows>
-__device__ inline void multiply(Shared& shared, const Slots& slots, const HaveRows& have_rows) {
+template <int kHalves, int kChunks, bool kNormed>
+__device__ inline void multiply(Shared& shared, const Slots& slots) {
     const TokenStep& step = shared.step;
     const Place place;
     const Share share(step);
@@ -214,19 +238,19 @@ __device__ inline void multiply(Shared& shared, const Slots& slots, const HaveRo
     if (stores && step.more != nullptr)
         more = load4(static_cast<const float*>(step.more) + row * step.more_stride + column);
 
-    Rows<kChunks> rows;
+    Rows<kHalves, kChunks> rows;
     if constexpr (kNormed)
         rows.load_normed(step, first, place, shared);
     else
         rows.load(step, first, place.lane);
-    wait_barrier(slots.barrier(), slots.turn.parity);
+    wait_barrier(slots.filled(), slots.turn.parity);
     const int column_bytes = step.depth * 2 + kGap;
     const unsigned weights = slots.place() + g * column_bytes + first * kChunkBytes + place.lane % 4 * 16;
     float sums[kMostTiles][4] = {};
 #pragma unroll
     for (int c = 0; c < kChunks; ++c) {
         const uint4 low = rows.bits[0][c];
-        const uint4 high = rows.bits[1][c];
+        const uint4 high = kHalves == 2 ? rows.bits[kHalves - 1][c] : uint4{0, 0, 0, 0};
         const unsigned upper[4] = {low.x, high.x, low.y, high.y};
         const unsigned lower[4] = {low.z, high.z, low.w, high.w};
 #pragma unroll
@@ -237,15 +261,16 @@ __device__ inline void multiply(Shared& shared, const Slots& slots, const HaveRo
             multiply_add(sums[n], lower, w.z, w.w);
         }
     }
-    have_rows();
+    __syncwarp();
+    if (place.lane == 0) arrive(slots.freed());
 #pragma unroll
-    for (int half = 0; half < 2; ++half)
+    for (int half = 0; half < kHalves; ++half)
 #pragma unroll
         for (int n = 0; n < kMostTiles; ++n)
             if (n < step.tiles)
                 store_pair(&shared.parts[place.warp][half * 8 + g][n * 8 + place.lane % 4 * 2], sums[n][half * 2],
                            sums[n][half * 2 + 1]);
-    __syncthreads();
+    meet_block();
     if (!stores) return;
     float4 sum = bias;
 #pragma unroll
@@ -259,11 +284,11 @@ __device__ inline void multiply(Shared& shared, const Slots& slots, const HaveRo
 __device__ inline float over_block(float x, const Place& place, Shared& shared) {
     x = warp_sum(x);
     if (place.lane == 0) shared.sums[place.warp] = x;
-    __syncthreads();
+    meet_block();
     float sum = 0;
 #pragma unroll
     for (int i = 0; i < kWarps; ++i) sum += shared.sums[i];
-    __syncthreads();
+    meet_block();
     return sum;
 }
 
@@ -308,35 +333,30 @@ __device__ inline void attend(const TokenStep& step, const Place& place) {
     few_keys::attend<kHeadSize, kMostTokens / 8, bf16>(a, blockIdx.x, 0, 0);
 }
 
-__global__ void __launch_bounds__(kThreads, 1) few_tokens_kernel(const __grid_constant__ TokenProgram program) {
+template <int kHalves>
+__global__ void __launch_bounds__(kThreads + 32, 1) few_tokens_kernel(const __grid_constant__ TokenProgram program) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     extern __shared__ __align__(128) unsigned char memory[];
     __shared__ __align__(16) Shared shared;
     const Place place;
     Slots slots{shared_address(memory), shared_address(shared.barriers)};
-    const bool watches = place.thread == kThreads - 1;
     if (place.thread == 0) {
-        for (int i = 0; i < kSlots; ++i) init_barrier(slots.barriers + i * 8, 1);
+        for (int i = 0; i < kSlots; ++i) {
+            init_barrier(shared_address(&shared.barriers[i][0]), 1);
+            init_barrier(shared_address(&shared.barriers[i][1]), kWarps);
+        }
         publish_barriers();
     }
     __syncthreads();
+    if (place.warp == kWarps) return copy_weights(program, slots, place.lane);
     for (int i = blockIdx.x; i < program.count; i += kBlocks) {
         const TokenStep& other = program.steps[i];
         if (other.kind == TokenStepKind::linear) bring_to_cache(other.bias, other.columns * 4, place.thread);
         bring_to_cache(other.gamma, other.depth * 4, place.thread);
         bring_to_cache(other.beta, other.depth * 4, place.thread);
     }
-    int ahead = program.first_linear;  // whose weights are asked for next; -1: none
-    Slots empty = slots;
-    const auto load_ahead = [&] {
-        if (ahead < 0) return;
-        empty.load(program.steps[ahead], place);
-        empty.turn.next();
-        ahead = program.steps[ahead].next_linear;
-    };
-    for (int i = 0; i + 1 < kSlots; ++i) load_ahead();
-
     const TokenStep& step = shared.step;
+    const bool watches = place.thread == kThreads - 1;
     unsigned everyone = 0;
     for (int i = 0; i < program.count; ++i, everyone += kBlocks) {
         constexpr int kWords = sizeof(TokenStep) / 4;
@@ -350,19 +370,19 @@ __global__ void __launch_bounds__(kThreads, 1) few_tokens_kernel(const __grid_co
             do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];\n" : "=r"(counted) : "l"(program.meeting) : "memory");
             while (counted < everyone);
         }
-        __syncthreads();
+        meet_block();
         const bool is_linear = step.kind == TokenStepKind::linear;
         if (is_linear && step.gamma != nullptr)
-            multiply<kFewChunks, true>(shared, slots, load_ahead);
+            multiply<kHalves, kFewChunks, true>(shared, slots);
         else if (is_linear && step.depth == kFewChunks * kWarps * kChunk)
-            multiply<kFewChunks, false>(shared, slots, load_ahead);
+            multiply<kHalves, kFewChunks, false>(shared, slots);
         else if (is_linear)
-            multiply<kManyChunks, false>(shared, slots, load_ahead);
+            multiply<kHalves, kManyChunks, false>(shared, slots);
         else if (step.kind == TokenStepKind::norm)
             normalise(step, place, shared);
         else
             attend(step, place);
-        __syncthreads();
+        meet_block();
         if (watches) asm volatile("red.release.gpu.global.add.u32 [%0], 1;\n" ::"l"(program.meeting) : "memory");
         if (is_linear) slots.turn.next();
     }
@@ -376,6 +396,21 @@ __global__ void __launch_bounds__(kThreads, 1) few_tokens_kernel(const __grid_co
 #endif
 }
 
+template <int kHalves>
+bool fits() {
+    constexpr int kBytes = kSlots * kSlotBytes;
+    int blocks = 0;
+    int multiprocessors = 0;
+    int gpu = 0;
+    return cudaFuncSetAttribute(few_tokens_kernel<kHalves>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes) ==
+               cudaSuccess &&
+           cudaGetDevice(&gpu) == cudaSuccess &&
+           cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, gpu) == cudaSuccess &&
+           cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, few_tokens_kernel<kHalves>, kThreads + 32, kBytes) ==
+               cudaSuccess &&
+           blocks * multiprocessors >= kBlocks;
+}
+
 }  // namespace
 
 bool divide_for_tokens(TokenStep& step) {
@@ -387,24 +422,15 @@ bool divide_for_tokens(TokenStep& step) {
 
 bool can_be_normed(const TokenStep& linear) { return linear.depth == kFewChunks * kWarps * kChunk; }
 
-bool few_tokens_fit() {
-    constexpr int kBytes = kSlots * kSlotBytes;
-    int blocks = 0;
-    int multiprocessors = 0;
-    int gpu = 0;
-    return cudaFuncSetAttribute(few_tokens_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes) ==
-               cudaSuccess &&
-           cudaGetDevice(&gpu) == cudaSuccess &&
-           cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, gpu) == cudaSuccess &&
-           cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, few_tokens_kernel, kThreads, kBytes) == cudaSuccess &&
-           blocks * multiprocessors >= kBlocks;
-}
+bool few_tokens_fit() { return fits<1>() && fits<2>(); }
 
 void start_few_tokens(const ExecContext& context, const TokenProgram& program) {
+    int rows = 0;
+    for (int i = 0; i < program.count; ++i) rows = std::max(rows, program.steps[i].rows);
     launch(context, "layers on few tokens", [&](cudaStream_t stream) {
-        KernelLaunch(dim3(kBlocks), kThreads, kSlots * kSlotBytes, stream)
+        KernelLaunch(dim3(kBlocks), kThreads + 32, kSlots * kSlotBytes, stream)
             .all_at_once()
-            .start("layers on few tokens", few_tokens_kernel, program);
+            .start("layers on few tokens", rows <= 8 ? few_tokens_kernel<1> : few_tokens_kernel<2>, program);
     });
 }
 
