@@ -96,16 +96,18 @@ DetrDecoder::Placed DetrDecoder::look_at_each_other(Ops& ops, const Layer& layer
     return layer.self_norm.forward_placed(ops, layer.self_attention.forward(ops, placed, x, x), places);
 }
 
-Tensor DetrDecoder::look_outside(Ops& ops, const Layer& layer, const Placed& queries, const Tensor& places,
-                                 const KeysValues& seen, const Tensor& text_mask, const AttentionOptions& bias) {
-    Tensor q = layer.text_attention.project_query(ops, queries.second);
+DetrDecoder::Looking DetrDecoder::look_at_text(Ops& ops, const Layer& layer, const Placed& queries,
+                                               const Tensor& places, const KeysValues& text, const Tensor& mask) {
+    const Tensor q = layer.text_attention.project_query(ops, queries.second);
     const auto [x, placed] = layer.text_norm.forward_placed(
-        ops,
-        layer.text_attention.attend(ops, q, seen.text_keys, seen.text_values, queries.first, {.key_mask = text_mask}),
-        places);
-    q = layer.vision_attention.project_query(ops, placed);
+        ops, layer.text_attention.attend(ops, q, text.keys, text.values, queries.first, {.key_mask = mask}), places);
+    return {x, layer.vision_attention.project_query(ops, placed)};
+}
+
+Tensor DetrDecoder::look_at_image(Ops& ops, const Layer& layer, const Looking& queries, const KeysValues& image,
+                                  const AttentionOptions& bias) {
     const auto [seeing, stored] = layer.vision_norm.forward_stored(
-        ops, layer.vision_attention.attend(ops, q, seen.vision_keys, seen.vision_values, x, bias));
+        ops, layer.vision_attention.attend(ops, queries.query, image.keys, image.values, queries.x, bias));
     return layer.mlp_norm.forward(ops, layer.mlp.forward(ops, stored, seeing));
 }
 
@@ -117,9 +119,13 @@ std::shared_ptr<const DetrDecoder::Beginning> DetrDecoder::beginning_for(Ops& op
         begun.places = ops.full(initial_tokens_.shape(), 0.0F);  // the presence token comes first and has no place: 0
         place_queries(ops, begun.boxes, begun.places.slice(1, 1, queries_));
         std::tie(begun.x, begun.placed) = look_at_each_other(ops, layers_.front(), initial_tokens_, begun.places);
-        begun.bias = ops.box_bias(begun.boxes, bias_x_, bias_y_, height, width);
+        begun.seen = see_boxes(ops, begun.boxes, height, width);
         return begun;
     });
+}
+
+DetrDecoder::SeenBoxes DetrDecoder::see_boxes(Ops& ops, const Tensor& boxes, int64_t height, int64_t width) const {
+    return {ops.box_bias(boxes, bias_x_, bias_y_, height, width), ops.unary(boxes, Unary::inverse_sigmoid)};
 }
 
 DetrDecoder::TextMemory DetrDecoder::read_text(Ops& ops, const PromptTokens& prompt) const {
@@ -132,31 +138,40 @@ DetrDecoder::Output DetrDecoder::forward(Ops& ops, const Beginning& beginning, c
                                          int64_t width) const {
     const int64_t batch = memory.dim(0);
     const auto for_each = [&](const Tensor& one) { return ops.contiguous(one.expand(0, batch)); };
-    const std::vector<Tensor> vision_keys = vision_keys_.forward(ops, ops.stored_sum(memory, positions));
-    const std::vector<Tensor> vision_values = vision_values_.forward(ops, memory);
+    // What is needed to look at the image, first of all layers, then of each, is made while the queries look elsewhere.
+    const auto [vision_keys, vision_values] = ops.beside([&] {
+        return std::make_pair(vision_keys_.forward(ops, ops.stored_sum(memory, positions)),
+                              vision_values_.forward(ops, memory));
+    });
     Tensor boxes = for_each(beginning.boxes);
-    AttentionOptions bias{.bias_rows = for_each(beginning.bias.bias_rows),
-                          .bias_cols = for_each(beginning.bias.bias_cols)};
+    SeenBoxes seen{
+        {.bias_rows = for_each(beginning.seen.bias.bias_rows), .bias_cols = for_each(beginning.seen.bias.bias_cols)},
+        for_each(beginning.seen.logits)};
     Placed queries = {for_each(beginning.x), for_each(beginning.placed)};
     Tensor places = for_each(beginning.places);
-    Tensor x;
-    Tensor normed;
+    Output out;
     for (size_t i = 0; i < layers_.size(); ++i) {
-        if (i == 1) places = ops.full(x.shape(), 0.0F);
+        if (i == 1) places = ops.full(out.x.shape(), 0.0F);
         if (i > 0) {
             place_queries(ops, boxes, places.slice(1, 1, queries_));
-            queries = look_at_each_other(ops, layers_[i], x, places);
-            bias = ops.box_bias(boxes, bias_x_, bias_y_, height, width);
+            queries = look_at_each_other(ops, layers_[i], out.x, places);
         }
-        x = look_outside(ops, layers_[i], queries, places,
-                         {text.keys[i], text.values[i], vision_keys[i], vision_values[i]}, text.mask, bias);
-        ops.trace("decoder.layer." + std::to_string(i), x);
-        normed = output_norm_.forward(ops, x.slice(1, 1, queries_));
-        const Tensor moved = box_head_.forward(ops, normed, ops.unary(boxes, Unary::inverse_sigmoid));
-        boxes = ops.unary(moved, Unary::sigmoid);
+        const Looking looking =
+            look_at_text(ops, layers_[i], queries, places, {text.keys[i], text.values[i]}, text.mask);
+        ops.join();
+        out.x = look_at_image(ops, layers_[i], looking, {vision_keys[i], vision_values[i]}, seen.bias);
+        ops.trace("decoder.layer." + std::to_string(i), out.x);
+        out.queries = output_norm_.forward(ops, out.x.slice(1, 1, queries_));
+        boxes = ops.unary(box_head_.forward(ops, out.queries, seen.logits), Unary::sigmoid);
+        if (i + 1 < layers_.size()) seen = ops.beside([&] { return see_boxes(ops, boxes, height, width); });
     }
-    const Tensor presence = presence_head_.forward(ops, presence_norm_.forward(ops, x.slice(1, 0, 1)));
-    return {normed, boxes, presence.reshape({batch, 1})};
+    out.boxes = boxes;
+    return out;
+}
+
+Tensor DetrDecoder::presence(Ops& ops, const Output& decoded) const {
+    const Tensor token = presence_norm_.forward(ops, decoded.x.slice(1, 0, 1));
+    return presence_head_.forward(ops, token).reshape({decoded.x.dim(0), 1});
 }
 
 }  // namespace sam3

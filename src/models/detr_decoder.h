@@ -12,19 +12,24 @@ namespace sam3 {
 class DetrDecoder {
 public:
     struct Output {
-        Tensor queries;   // [B, Q, C], normalised
-        Tensor boxes;     // [B, Q, 4]: cx, cy, w, h in 0..1
-        Tensor presence;  // [B, 1] logit
+        Tensor x;        // [B, 1 + Q, C]: presence token and queries
+        Tensor queries;  // [B, Q, C], normalised
+        Tensor boxes;    // [B, Q, 4]: cx, cy, w, h in 0..1
     };
 
     DetrDecoder() = default;
     DetrDecoder(const nn::LoadContext& context, const Scope& scope, const StackConfig& config, int64_t queries);
 
+    // What a layer asks of the boxes before it looks at the image, and before it moves them.
+    struct SeenBoxes {
+        AttentionOptions bias;
+        Tensor logits;  // [B, Q, 4]
+    };
     // What the first layer knows before it sees a picture or a prompt; made once for a size of the map.
     struct Beginning {
         Tensor x, placed;      // behind the queries' look at each other; [1, 1 + Q, C]
         Tensor places, boxes;  // [1, 1 + Q, C], [1, Q, 4]
-        AttentionOptions bias;
+        SeenBoxes seen;
     };
     std::shared_ptr<const Beginning> beginning_for(Ops& ops, int64_t height, int64_t width) const;
 
@@ -38,6 +43,7 @@ public:
     // memory [B, H*W, C], positions [H*W, C]
     Output forward(Ops& ops, const Beginning& beginning, const Tensor& memory, const Tensor& positions,
                    const TextMemory& text, int64_t height, int64_t width) const;
+    Tensor presence(Ops& ops, const Output& decoded) const;  // [B, 1] logit
 
 private:
     struct Layer {
@@ -46,13 +52,19 @@ private:
         nn::LayerNorm self_norm, text_norm, vision_norm, mlp_norm;
         nn::Mlp mlp;
     };
-    struct KeysValues {  // of one layer
-        Tensor text_keys, text_values, vision_keys, vision_values;
+    struct KeysValues {
+        Tensor keys, values;
     };
     using Placed = std::pair<Tensor, Tensor>;  // x [B, 1 + Q, C], and its sum with the queries' places
     static Placed look_at_each_other(Ops& ops, const Layer& layer, const Tensor& x, const Tensor& places);
-    static Tensor look_outside(Ops& ops, const Layer& layer, const Placed& queries, const Tensor& places,
-                               const KeysValues& seen, const Tensor& text_mask, const AttentionOptions& bias);
+    struct Looking {
+        Tensor x, query;  // [B, 1 + Q, C], and what the image is asked
+    };
+    static Looking look_at_text(Ops& ops, const Layer& layer, const Placed& queries, const Tensor& places,
+                                const KeysValues& text, const Tensor& mask);
+    static Tensor look_at_image(Ops& ops, const Layer& layer, const Looking& queries, const KeysValues& image,
+                                const AttentionOptions& bias);
+    SeenBoxes see_boxes(Ops& ops, const Tensor& boxes, int64_t height, int64_t width) const;
     void place_queries(Ops& ops, const Tensor& boxes, const Tensor& positions) const;
 
     StackConfig config_;

@@ -131,10 +131,13 @@ Sam3Detector::Output Sam3Detector::detect(Ops& ops, const DetectorFeatures& feat
             return mask_head_.embed_pixels(ops, {in[0], in[1], in[2]}, memory, p);
         });
         const DetrDecoder::Output decoded = decoder_.forward(ops, *beginning, memory, *positions, text, height, width);
+        const Tensor presence = ops.beside([&] {
+            const Tensor logit = decoder_.presence(ops, decoded);
+            return config_.behaviour.clamp_presence ? ops.clamp(logit, -10.0F, 10.0F) : logit;
+        });
         const Tensor logits = scoring_.forward(ops, decoded.queries, pooled);
-        ops.join();
-        const Tensor presence =
-            config_.behaviour.clamp_presence ? ops.clamp(decoded.presence, -10.0F, 10.0F) : decoded.presence;
+        ops.join();  // the presence
+        ops.join();  // the pixels
         return std::vector<Tensor>{logits, presence, decoded.boxes, decoded.queries, pixels};
     });
     ops.trace("decoder.queries", out[3]);

@@ -88,7 +88,8 @@ public:
     virtual std::vector<Tensor> run_stage_aside(std::unique_ptr<StageCache>& cache, const std::string& key,
                                                 const std::vector<Tensor>& host_inputs, const StageBody& body);
 
-    // Within a stage: work between the first two calls may run beside what follows, until the third.
+    // Within a stage: work between the first two calls may run beside what follows, until the third, which belongs to
+    // the latest that was begun.
     virtual void begin_branch() {}
     virtual void end_branch() {}
     virtual void join_branch() {}

@@ -123,7 +123,8 @@ public:
     // One that starts from host memory and may run beside the work before it.
     std::vector<Tensor> stage_aside(const std::string& name, const std::vector<Tensor>& host_inputs,
                                     const Device::StageBody& body);
-    // Within a stage: work that may run beside what follows, until join().
+    // Within a stage: work that may run beside what follows, until join(). Two at a time, of which the later is joined
+    // first.
     template <typename Work>
     auto beside(Work&& work) {
         device_.begin_branch();

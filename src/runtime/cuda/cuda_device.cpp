@@ -43,7 +43,7 @@ CudaDevice::CudaDevice(int gpu) : gpu_(gpu) {
               "making a stream");
         scratch_[lane] = std::make_shared<MemoryPool>(gpu, MemoryPool::Pieces::kept);
     }
-    for (cudaEvent_t* event : {&forked_, &joined_, &aside_, &aside_read_})
+    for (cudaEvent_t* event : {&forked_[0], &forked_[1], &joined_[0], &joined_[1], &aside_, &aside_read_})
         check(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "making an event");
     pool_ = std::make_shared<MemoryPool>(gpu);
     pinned_ = std::make_shared<PinnedPool>();
@@ -59,7 +59,8 @@ CudaDevice::~CudaDevice() {
     few_tokens_.reset();
     for (cudaStream_t stream : streams_) cudaStreamSynchronize(stream);
     for (cudaStream_t stream : streams_) cudaStreamDestroy(stream);
-    for (cudaEvent_t event : {forked_, joined_, aside_, aside_read_}) cudaEventDestroy(event);
+    for (cudaEvent_t event : {forked_[0], forked_[1], joined_[0], joined_[1], aside_, aside_read_})
+        cudaEventDestroy(event);
 }
 
 std::unique_lock<std::recursive_mutex> CudaDevice::lock() {

@@ -17,10 +17,11 @@ namespace sam3::cuda {
 class FewTokens;
 class GemmPlans;
 
-// Lines of work. Stages and all else run in the main one; parts of a stage that may run beside its rest in the second;
-// whole stages that may run beside the others in the third.
-enum class Lane { main, branch, aside };
-constexpr size_t kLanes = 3;
+// Lines of work. Stages and all else run in the main one; parts of a stage that may run beside its rest in the next
+// two; whole stages that may run beside the others in the last.
+enum class Lane { main, branch, second_branch, aside };
+constexpr size_t kLanes = 4;
+constexpr size_t kMostBranches = 2;
 
 // One NVIDIA GPU. Sessions in several threads take turns at launching.
 class CudaDevice final : public Device {
@@ -73,9 +74,9 @@ public:
     FewTokens& few_tokens() { return *few_tokens_; }
     GemmPlans& gemms() { return *gemms_; }
     bool capturing() const { return capturing_; }
-    // For kernels that stay on them: a branch leaves some to what it runs beside.
-    int multiprocessors() const { return lane_ == Lane::branch ? multiprocessors_ * 3 / 4 : multiprocessors_; }
-    bool is_branched() const { return branched_; }
+    // For kernels that stay on them: a branch leaves half to what it runs beside.
+    int multiprocessors() const { return lane_ == Lane::branch ? multiprocessors_ / 2 : multiprocessors_; }
+    bool is_branched() const { return branches_ > 0; }
     bool is_hopper() const { return hopper_; }  // whose own instructions some kernels use
 
 private:
@@ -85,6 +86,7 @@ private:
     std::vector<Tensor> run_body(const std::vector<Tensor>& inputs, const StageBody& body);
     Captured* variant_for(Graph& graph, const std::vector<Tensor>& inputs, const StageBody& body);
     std::vector<Tensor> copied(const std::vector<Tensor>& tensors);
+    void forget_branches(Lane lane);
     cudaStream_t stream_of(Lane lane) const { return streams_[static_cast<size_t>(lane)]; }
     MemoryPool& scratch(Lane lane) const { return *scratch_[static_cast<size_t>(lane)]; }
 
@@ -96,8 +98,8 @@ private:
     std::array<cudaStream_t, kLanes> streams_{};
     Lane lane_ = Lane::main;
     bool capturing_ = false;
-    bool branched_ = false;                               // a branch has not been joined yet
-    cudaEvent_t forked_ = nullptr, joined_ = nullptr;     // of a branch
+    size_t branches_ = 0;  // that have not been joined yet
+    std::array<cudaEvent_t, kMostBranches> forked_{}, joined_{};
     cudaEvent_t aside_ = nullptr, aside_read_ = nullptr;  // the last stage aside: it is done, its outputs are copied
     std::vector<const Buffer*> allocated_;                // while capturing, in order
     std::vector<size_t> kept_;                            // which of them outlive the graph's run: its outputs

@@ -88,7 +88,7 @@ struct Slots {
 // What the warp does that copies: pieces of 8 KB, one every kPace cycles.
 __device__ inline void copy_weights(const TokenProgram& program, Slots slots, int lane) {
     constexpr int kPiece = 8192;
-    constexpr int64_t kPace = 450;
+    constexpr int64_t kPace = 800;
     int64_t last = clock64();
     for (int i = program.first_linear; i >= 0; i = program.steps[i].next_linear) {
         const TokenStep& step = program.steps[i];

@@ -101,34 +101,46 @@ Graph& graph_of(std::unique_ptr<StageCache>& cache, const std::string& key, cons
 
 }  // namespace
 
+namespace {
+
+Lane lane_of_branch(size_t number) { return number == 0 ? Lane::branch : Lane::second_branch; }
+
+}  // namespace
+
 void CudaDevice::begin_branch() {
     if (!capturing_ || lane_ != Lane::main) return;
+    if (branches_ == kMostBranches) fail("a stage has more than ", kMostBranches, " branches at a time");
     // What the branch reads must not be overwritten by what runs beside it.
-    scratch(Lane::main).hold();
-    branched_ = true;
-    check(cudaEventRecord(forked_, stream()), "beginning a branch");
-    lane_ = Lane::branch;
-    check(cudaStreamWaitEvent(stream(), forked_, 0), "beginning a branch");
+    if (branches_ == 0) scratch(Lane::main).hold();
+    cudaEvent_t forked = forked_[branches_];
+    check(cudaEventRecord(forked, stream()), "beginning a branch");
+    lane_ = lane_of_branch(branches_++);
+    check(cudaStreamWaitEvent(stream(), forked, 0), "beginning a branch");
 }
 
 void CudaDevice::end_branch() {
-    if (lane_ != Lane::branch) return;
-    check(cudaEventRecord(joined_, stream()), "ending a branch");
+    if (lane_ != Lane::branch && lane_ != Lane::second_branch) return;
+    check(cudaEventRecord(joined_[branches_ - 1], stream()), "ending a branch");
     lane_ = Lane::main;
 }
 
 void CudaDevice::join_branch() {
-    if (!branched_) return;
-    branched_ = false;
+    if (branches_ == 0) return;
+    if (--branches_ == 0) scratch(Lane::main).let_go();
+    check(cudaStreamWaitEvent(stream(), joined_[branches_], 0), "joining a branch");
+}
+
+void CudaDevice::forget_branches(Lane lane) {
+    lane_ = lane;
+    branches_ = 0;
     scratch(Lane::main).let_go();
-    check(cudaStreamWaitEvent(stream(), joined_, 0), "joining a branch");
 }
 
 // The body's outputs as dense tensors that were made for them alone.
 std::vector<Tensor> CudaDevice::run_body(const std::vector<Tensor>& inputs, const StageBody& body) {
     const ExecContext context{*this, 1, Precision::f32};
     std::vector<Tensor> outputs = body(inputs);
-    join_branch();
+    while (branches_ > 0) join_branch();
     for (size_t i = 0; i < outputs.size(); ++i) {
         const Buffer* buffer = outputs[i].buffer().get();
         const bool twice = std::any_of(outputs.begin(), outputs.begin() + static_cast<std::ptrdiff_t>(i),
@@ -167,9 +179,7 @@ std::unique_ptr<CudaDevice::Captured> CudaDevice::capture(Lane lane, bool owning
             outputs = run_body(own, body);
         } catch (...) {
             few_tokens_->clear();
-            lane_ = lane;
-            branched_ = false;
-            scratch(Lane::main).let_go();
+            forget_branches(lane);
             cudaStreamEndCapture(stream(), &graph);
             throw;
         }
