@@ -219,7 +219,7 @@ Sam3Detector::Output ImageSession::detect(std::span<const ConceptPrompt> prompts
 void ImageSession::read_out(const Sam3Detector::Output& output, std::span<const ConceptPrompt> prompts,
                             std::vector<ConceptResult>& results) {
     if (ops_.tracing()) {
-        ops_.trace("masks.logits", model_->detector().masks(ops_, output.pixels, output.queries));
+        ops_.trace("masks.logits", model_->detector().masks(ops_, output.pixels, output.masks));
         ops_.trace("semantic.logits", model_->detector().semantic(ops_, output.pixels));
     }
     const Timing timing = time_step("masks");
@@ -240,7 +240,7 @@ DeviceDetections ImageSession::segment_on_device(const ConceptPrompt& prompt, in
     const Tensor scores = ops_.mul(ops_.unary(output.logits.reshape({1, output.logits.numel()}), Unary::sigmoid),
                                    ops_.unary(output.presence.reshape({1, 1}), Unary::sigmoid));
     const auto [best, queries] = ops_.topk(scores, std::min(count, scores.numel()));
-    const Tensor logits = model_->detector().masks(ops_, output.pixels, ops_.gather_rows(output.queries, queries));
+    const Tensor logits = model_->detector().masks(ops_, output.pixels, output.chosen(ops_, 0, queries));
     const bool sigmoid_first = model_->behaviour().sigmoid_before_upsampling;
     const Tensor maps = sigmoid_first ? ops_.unary(logits.select(0, 0), Unary::sigmoid) : logits.select(0, 0);
     const ImageSize& size = sizes_[static_cast<size_t>(prompt.image)];
@@ -297,8 +297,7 @@ Tensor ImageSession::candidate_masks(const Sam3Detector::Output& output, int64_t
                                      const std::vector<Detection>& candidates) {
     Tensor ids = Tensor::host({1, static_cast<int64_t>(candidates.size())}, DType::i32);
     for (size_t i = 0; i < candidates.size(); ++i) ids.data<int32_t>()[i] = candidates[i].query;
-    const Tensor queries = ops_.gather_rows(output.queries.slice(0, row, 1), ops_.upload(ids));
-    return model_->detector().masks(ops_, output.pixels.slice(0, row, 1), queries);
+    return model_->detector().masks(ops_, output.pixels.slice(0, row, 1), output.chosen(ops_, row, ops_.upload(ids)));
 }
 
 // The masks of `kept` rows of logits [K, h, w].

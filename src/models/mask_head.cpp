@@ -51,17 +51,21 @@ Tensor MaskHead::embed_pixels(Ops& ops, const std::vector<Tensor>& maps, const T
     return x;
 }
 
-Tensor MaskHead::masks(Ops& ops, const Tensor& pixels, const Tensor& queries) const {
+// Pixels are projected, then multiplied with the masks' embeddings; these are far fewer, so they are projected instead:
+// m . (W p + b) = (W^T m) . p + m . b
+MaskVectors MaskHead::vectors(Ops& ops, const Tensor& queries) const {
+    const Tensor embedded = mask_embed_.forward(ops, queries);
+    return {instance_weight_.forward(ops, embedded), instance_bias_.forward(ops, embedded)};
+}
+
+Tensor MaskHead::masks(Ops& ops, const Tensor& pixels, const MaskVectors& masks) const {
     const int64_t batch = pixels.dim(0);
     const int64_t height = pixels.dim(1);
     const int64_t width = pixels.dim(2);
-    // Pixels are projected, then multiplied with the masks' vectors; the vectors are far fewer, so these are projected:
-    // m . (W p + b) = (W^T m) . p + m . b
-    const Tensor vectors = mask_embed_.forward(ops, queries);
-    const Tensor logits = ops.matmul(instance_weight_.forward(ops, vectors),
-                                     pixels.reshape({batch, height * width, pixels.dim(3)}), /*transpose_b=*/true);
-    ops.add_(logits, instance_bias_.forward(ops, vectors));
-    return logits.reshape({batch, queries.dim(1), height, width});
+    const Tensor logits =
+        ops.matmul(masks.vectors, pixels.reshape({batch, height * width, pixels.dim(3)}), /*transpose_b=*/true);
+    ops.add_(logits, masks.offsets);
+    return logits.reshape({batch, masks.vectors.dim(1), height, width});
 }
 
 Tensor MaskHead::semantic(Ops& ops, const Tensor& pixels) const {

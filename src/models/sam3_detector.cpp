@@ -52,9 +52,11 @@ DetectorFeatures Sam3Detector::features(Ops& ops, const Tensor& trunk) const {
     const std::vector<Tensor> out = ops.stage("detector_neck", {trunk}, [&](const std::vector<Tensor>& in) {
         const Tensor x = ops.stored(in[0]);
         const Tensor coarse = neck_.level(ops, x, Neck::kLevels - 1);
-        std::vector<Tensor> maps = ops.beside([&] {
-            return std::vector<Tensor>{neck_.level(ops, x, 0), neck_.level(ops, x, 1)};
-        });
+        std::vector<Tensor> maps = ops.beside(
+            [&] {
+                return std::vector<Tensor>{neck_.level(ops, x, 0), neck_.level(ops, x, 1)};
+            },
+            BranchShare::most);
         maps.push_back(coarse);
         maps.push_back(fusion_encoder_.begin(ops, tokens_of(coarse), *positions));
         if (unprompted) maps.push_back(geometry_encoder_.forward(ops, coarse, *positions, {}));
@@ -131,25 +133,30 @@ Sam3Detector::Output Sam3Detector::detect(Ops& ops, const DetectorFeatures& feat
             return mask_head_.embed_pixels(ops, {in[0], in[1], in[2]}, memory, p);
         });
         const DetrDecoder::Output decoded = decoder_.forward(ops, *beginning, memory, *positions, text, height, width);
-        const Tensor presence = ops.beside([&] {
+        ops.trace("decoder.queries", decoded.queries);
+        const auto [logits, presence] = ops.beside([&] {
             const Tensor logit = decoder_.presence(ops, decoded);
-            return config_.behaviour.clamp_presence ? ops.clamp(logit, -10.0F, 10.0F) : logit;
+            return std::make_pair(scoring_.forward(ops, decoded.queries, pooled),
+                                  config_.behaviour.clamp_presence ? ops.clamp(logit, -10.0F, 10.0F) : logit);
         });
-        const Tensor logits = scoring_.forward(ops, decoded.queries, pooled);
-        ops.join();  // the presence
+        const MaskVectors masks = mask_head_.vectors(ops, decoded.queries);
+        ops.join();  // the scores
         ops.join();  // the pixels
-        return std::vector<Tensor>{logits, presence, decoded.boxes, decoded.queries, pixels};
+        return std::vector<Tensor>{logits, presence, decoded.boxes, masks.vectors, masks.offsets, pixels};
     });
-    ops.trace("decoder.queries", out[3]);
     if (ops.tracing()) ops.trace("decoder.boxes", corners(ops, out[2]));
     ops.trace("decoder.logits", out[0]);
     ops.trace("decoder.presence", out[1]);
-    return {out[0], out[1], out[2], out[3], out[4]};
+    return {out[0], out[1], out[2], {out[3], out[4]}, out[5]};
 }
 
-Tensor Sam3Detector::masks(Ops& ops, const Tensor& pixels, const Tensor& queries) const {
-    return ops.stage("mask_head", {pixels, queries}, [&](const std::vector<Tensor>& in) {
-        return std::vector<Tensor>{mask_head_.masks(ops, in[0], in[1])};
+MaskVectors Sam3Detector::Output::chosen(Ops& ops, int64_t row, const Tensor& ids) const {
+    return {ops.gather_rows(masks.vectors.slice(0, row, 1), ids), ops.gather_rows(masks.offsets.slice(0, row, 1), ids)};
+}
+
+Tensor Sam3Detector::masks(Ops& ops, const Tensor& pixels, const MaskVectors& masks) const {
+    return ops.stage("mask_head", {pixels, masks.vectors, masks.offsets}, [&](const std::vector<Tensor>& in) {
+        return std::vector<Tensor>{mask_head_.masks(ops, in[0], {in[1], in[2]})};
     })[0];
 }
 

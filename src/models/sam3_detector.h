@@ -32,11 +32,14 @@ struct PromptPart {
 class Sam3Detector {
 public:
     struct Output {
-        Tensor logits;    // [B, Q]
-        Tensor presence;  // [B, 1]
-        Tensor boxes;     // [B, Q, 4] cxcywh
-        Tensor queries;   // [B, Q, D]
-        Tensor pixels;    // [B, 4H, 4W, D]
+        Tensor logits;      // [B, Q]
+        Tensor presence;    // [B, 1]
+        Tensor boxes;       // [B, Q, 4] cxcywh
+        MaskVectors masks;  // of all queries
+        Tensor pixels;      // [B, 4H, 4W, D]
+
+        // What is needed of one row of the batch for the masks of some queries: ids i32 [1, K].
+        MaskVectors chosen(Ops& ops, int64_t row, const Tensor& ids) const;
     };
 
     Sam3Detector(const nn::LoadContext& context, const Scope& root, const Sam3Config& config);
@@ -55,8 +58,8 @@ public:
     // features of one image, shared by all prompts, or of one image per prompt
     Output detect(Ops& ops, const DetectorFeatures& features, const PromptTokens& prompt) const;
 
-    // pixels [B, h, w, D] of an output, queries [B, K, D]: all of them or a selection -> logits [B, K, h, w]
-    Tensor masks(Ops& ops, const Tensor& pixels, const Tensor& queries) const;
+    // pixels [B, h, w, D] of an output, and what makes masks of them, all or a selection -> logits [B, K, h, w]
+    Tensor masks(Ops& ops, const Tensor& pixels, const MaskVectors& masks) const;
     Tensor semantic(Ops& ops, const Tensor& pixels) const;  // [B, h, w] logits
 
 private:

@@ -35,6 +35,9 @@ struct StageCache {
     virtual ~StageCache() = default;
 };
 
+// What a branch may take of a device that runs it beside other work.
+enum class BranchShare { half, most };
+
 // Where tensors live and operators run. Thread-safe: several sessions share one device.
 class Device {
 public:
@@ -90,7 +93,7 @@ public:
 
     // Within a stage: work between the first two calls may run beside what follows, until the third, which belongs to
     // the latest that was begun.
-    virtual void begin_branch() {}
+    virtual void begin_branch(BranchShare share) { (void)share; }
     virtual void end_branch() {}
     virtual void join_branch() {}
 };

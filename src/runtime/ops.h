@@ -126,8 +126,8 @@ public:
     // Within a stage: work that may run beside what follows, until join(). Two at a time, of which the later is joined
     // first.
     template <typename Work>
-    auto beside(Work&& work) {
-        device_.begin_branch();
+    auto beside(Work&& work, BranchShare share = BranchShare::half) {
+        device_.begin_branch(share);
         auto result = work();
         device_.end_branch();
         return result;

@@ -63,7 +63,7 @@ public:
                                   const std::vector<Tensor>& inputs, const StageBody& body) override;
     std::vector<Tensor> run_stage_aside(std::unique_ptr<StageCache>& cache, const std::string& key,
                                         const std::vector<Tensor>& host_inputs, const StageBody& body) override;
-    void begin_branch() override;
+    void begin_branch(BranchShare share) override;
     void end_branch() override;
     void join_branch() override;
 
@@ -74,8 +74,8 @@ public:
     FewTokens& few_tokens() { return *few_tokens_; }
     GemmPlans& gemms() { return *gemms_; }
     bool capturing() const { return capturing_; }
-    // For kernels that stay on them: a branch leaves half to what it runs beside.
-    int multiprocessors() const { return lane_ == Lane::branch ? multiprocessors_ / 2 : multiprocessors_; }
+    // For kernels that stay on them: a branch leaves some to what it runs beside.
+    int multiprocessors() const { return lane_ == Lane::branch ? branch_multiprocessors_ : multiprocessors_; }
     bool is_branched() const { return branches_ > 0; }
     bool is_hopper() const { return hopper_; }  // whose own instructions some kernels use
 
@@ -91,7 +91,7 @@ private:
     MemoryPool& scratch(Lane lane) const { return *scratch_[static_cast<size_t>(lane)]; }
 
     int gpu_;
-    int multiprocessors_ = 1;
+    int multiprocessors_ = 1, branch_multiprocessors_ = 1;
     bool hopper_ = false;
     std::string name_;
     KernelTable kernels_;

@@ -107,11 +107,14 @@ Lane lane_of_branch(size_t number) { return number == 0 ? Lane::branch : Lane::s
 
 }  // namespace
 
-void CudaDevice::begin_branch() {
+void CudaDevice::begin_branch(BranchShare share) {
     if (!capturing_ || lane_ != Lane::main) return;
     if (branches_ == kMostBranches) fail("a stage has more than ", kMostBranches, " branches at a time");
     // What the branch reads must not be overwritten by what runs beside it.
-    if (branches_ == 0) scratch(Lane::main).hold();
+    if (branches_ == 0) {
+        scratch(Lane::main).hold();
+        branch_multiprocessors_ = share == BranchShare::most ? multiprocessors_ * 3 / 4 : multiprocessors_ / 2;
+    }
     cudaEvent_t forked = forked_[branches_];
     check(cudaEventRecord(forked, stream()), "beginning a branch");
     lane_ = lane_of_branch(branches_++);
