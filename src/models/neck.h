@@ -24,7 +24,8 @@ private:
     struct Level {
         std::vector<nn::ConvTranspose2x2> upsample;
         bool pool = false;
-        nn::Conv2d proj1, proj2;
+        std::optional<nn::Conv2d> proj1;  // none where the last upsampling does its work
+        nn::Conv2d proj2;
     };
     std::vector<Level> levels_;
 };

@@ -95,6 +95,22 @@ ConvTranspose2x2::ConvTranspose2x2(const LoadContext& context, const Scope& scop
     packed_ = context.device.pack_linear({{as_linear_rows(stored, in, out)}, {bias}}, context.precision_of(scope));
 }
 
+ConvTranspose2x2::ConvTranspose2x2(const LoadContext& context, const Scope& scope, int64_t in, int64_t out,
+                                   const Scope& pointwise, int64_t pointwise_out) {
+    const auto host = make_cpu_device();
+    Ops ops(*host, 1);
+    const Tensor rows = as_linear_rows<float>(scope.tensor("weight", {in, out, 2, 2}), in, out).reshape({4, out, in});
+    const Tensor projection = pointwise.tensor("weight", {pointwise_out, out, 1, 1}).reshape({1, pointwise_out, out});
+    const Tensor bias = ops.add(pointwise.tensor("bias", {pointwise_out}).reshape({1, pointwise_out, 1}),
+                                ops.matmul(projection, scope.tensor("bias", {out}).reshape({1, out, 1})));
+    Tensor biases = Tensor::host({4 * pointwise_out});
+    for (int64_t tap = 0; tap < 4; ++tap)
+        std::memcpy(biases.data<float>() + tap * pointwise_out, bias.raw(),
+                    static_cast<size_t>(pointwise_out) * sizeof(float));
+    const Tensor weight = ops.matmul(projection.expand(0, 4), rows).reshape({4 * pointwise_out, in});
+    packed_ = context.device.pack_linear({{weight}, {biases}}, context.precision_of(pointwise));
+}
+
 Mlp::Mlp(const LoadContext& context, const Scope& scope, int64_t channels, int64_t hidden, Activation activation)
     : fc1_(context, scope / "fc1", channels, hidden),
       fc2_(context, scope / "fc2", hidden, channels),

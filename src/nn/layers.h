@@ -98,6 +98,9 @@ class ConvTranspose2x2 {
 public:
     ConvTranspose2x2() = default;
     ConvTranspose2x2(const LoadContext& context, const Scope& scope, int64_t in, int64_t out);
+    // With the pointwise convolution behind it: both are linear, so that they are one.
+    ConvTranspose2x2(const LoadContext& context, const Scope& scope, int64_t in, int64_t out, const Scope& pointwise,
+                     int64_t pointwise_out);
     Tensor forward(Ops& ops, const Tensor& x, Activation activation = Activation::none,
                    const Tensor& residual = {}) const {
         return ops.conv_transpose_2x2(x, *packed_, activation, residual);
