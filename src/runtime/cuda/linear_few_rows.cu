@@ -330,16 +330,14 @@ bool in_steps(const Tensor& x, size_t bytes) {
 
 bool few_rows_take(const ExecContext& context, const Tensor& x, const CudaLinear& weights) {
     constexpr int64_t kMostRows = 256;
-    // Of weights, read once for every 32 rows; beyond, others are quicker, and sooner so where there are more blocks
-    // than multiprocessors.
-    const int64_t most_bytes = x.dim(0) <= kRows ? 12 << 20 : 6 << 20;
+    constexpr int64_t kMostBytes = 12 << 20;  // of weights, read once for every 32 rows; beyond, others are quicker
     const DType w = weights.weight.dtype();
     const bool types = w == DType::bf16 ? x.dtype() == DType::bf16 || x.dtype() == DType::f32
                                         : w == DType::f32 && x.dtype() == DType::f32 &&
                                               context.precision != Precision::f32;  // TF32 is allowed
     const int64_t bytes = weights.out_features * weights.in_features * static_cast<int64_t>(size_of(w));
     return types && device_of(context).is_hopper() && x.dim(0) <= kMostRows &&
-           blocks_for(x.dim(0), kRows) * bytes <= most_bytes &&
+           blocks_for(x.dim(0), kRows) * bytes <= kMostBytes &&
            weights.in_features % (64 / static_cast<int64_t>(size_of(w))) == 0 && in_steps(x, 16) &&
            in_steps(weights.weight, 16);
 }
