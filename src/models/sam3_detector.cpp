@@ -124,7 +124,7 @@ Sam3Detector::Output Sam3Detector::detect(Ops& ops, const DetectorFeatures& feat
     const std::vector<Tensor> out = ops.stage("concept_decoder", inputs, [&](const std::vector<Tensor>& in) {
         const PromptTokens p{in[4], in[5], in[6]};
         // What depends on the prompt alone is small: it is hidden behind the fusion.
-        const auto [text, pooled] =
+        const auto of_prompt =
             ops.beside([&] { return std::make_pair(decoder_.read_text(ops, p), scoring_.pool(ops, p)); });
         const Tensor memory = fusion_encoder_.forward(ops, in[3], *positions, p);
         ops.join();
@@ -132,11 +132,12 @@ Sam3Detector::Output Sam3Detector::detect(Ops& ops, const DetectorFeatures& feat
         const Tensor pixels = ops.beside([&] {
             return mask_head_.embed_pixels(ops, {in[0], in[1], in[2]}, memory, p);
         });
-        const DetrDecoder::Output decoded = decoder_.forward(ops, *beginning, memory, *positions, text, height, width);
+        const DetrDecoder::Output decoded =
+            decoder_.forward(ops, *beginning, memory, *positions, of_prompt.first, height, width);
         ops.trace("decoder.queries", decoded.queries);
         const auto [logits, presence] = ops.beside([&] {
             const Tensor logit = decoder_.presence(ops, decoded);
-            return std::make_pair(scoring_.forward(ops, decoded.queries, pooled),
+            return std::make_pair(scoring_.forward(ops, decoded.queries, of_prompt.second),
                                   config_.behaviour.clamp_presence ? ops.clamp(logit, -10.0F, 10.0F) : logit);
         });
         const MaskVectors masks = mask_head_.vectors(ops, decoded.queries);
