@@ -32,6 +32,13 @@ def valid_tokens(name, value, folder):
     return value * np.load(path).astype(value.dtype)[..., None]
 
 
+def with_padding(name, value, expected):
+    """Text features may end where the phrase does, and not with the padding."""
+    if name != "text.features" or value.ndim != 3 or value.shape[1] >= expected.shape[1]:
+        return value
+    return np.pad(value, ((0, 0), (0, expected.shape[1] - value.shape[1]), (0, 0)))
+
+
 def compare(expected_folder, actual_folder, limit):
     names = sorted((f[:-4] for f in os.listdir(expected_folder) if f.endswith(".npy")), key=order)
     failed = []
@@ -43,7 +50,7 @@ def compare(expected_folder, actual_folder, limit):
             failed.append(name)
             continue
         expected = valid_tokens(name, np.load(os.path.join(expected_folder, f"{name}.npy")), expected_folder)
-        actual = np.load(path)
+        actual = with_padding(name, np.load(path), expected)
         if actual.size != expected.size:
             print(f"{name:24s} shape {actual.shape}, expected {expected.shape}")
             failed.append(name)
