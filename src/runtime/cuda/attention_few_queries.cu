@@ -55,15 +55,6 @@ struct FewQueries {
     float scale_log2;
 };
 
-__device__ inline uint4 load_shared(unsigned address) {
-    uint4 x;
-    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];\n"
-                 : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
-                 : "r"(address)
-                 : "memory");
-    return x;
-}
-
 // sums [16, 8] += a [16, 8] * b [8, 8]
 __device__ inline void multiply_add_half(float (&sums)[4], unsigned a0, unsigned a1, unsigned b) {
     asm volatile(
@@ -117,7 +108,7 @@ __device__ inline void multiply_keys(float (&score)[kKeyTiles][4], const uint4 (
     const unsigned second[4] = {query[0].z, query[1].z, query[0].w, query[1].w};
 #pragma unroll
     for (int n = 0; n < kKeyTiles; ++n) {
-        const uint4 key = load_shared(keys + swizzled<kChunks>(n * 8 + lane / 4, lane % 4) * 16);
+        const uint4 key = load16_from_shared(keys + swizzled<kChunks>(n * 8 + lane / 4, lane % 4) * 16);
 #pragma unroll
         for (int i = 0; i < 4; ++i) score[n][i] = 0;
         multiply_add(score[n], first, key.x, key.y);

@@ -127,6 +127,8 @@ __device__ inline void store_piece(T* p, const float (&values)[kWidth]) {
     }
 }
 
+__device__ inline float4 plus(float4 a, float4 b) { return {a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w}; }
+
 __device__ inline float gelu(float x) { return 0.5F * x * (1.0F + erff(x * 0.70710678118654752440F)); }
 __device__ inline float sigmoid(float x) { return 1.0F / (1.0F + expf(-x)); }
 

@@ -65,14 +65,6 @@ __device__ inline void bring_to_cache(const void* from, int bytes, int thread) {
     for (int at = thread * 128; from != nullptr && at < bytes; at += kThreads * 128)
         asm volatile("prefetch.global.L2::evict_last [%0];\n" ::"l"(static_cast<const unsigned char*>(from) + at));
 }
-__device__ inline uint4 load_shared(unsigned address) {
-    uint4 x;
-    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];\n"
-                 : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
-                 : "r"(address)
-                 : "memory");
-    return x;
-}
 
 // Places for the weights of some layers. Two barriers for each say that they are there, and that nobody needs them any
 // more.
@@ -112,7 +104,6 @@ __device__ inline void copy_weights(const TokenProgram& program, Slots slots, in
     }
 }
 
-__device__ inline float4 sum_of(float4 a, float4 b) { return {a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w}; }
 __device__ inline void store_to(void* p, bool half, int at, float4 x) {
     if (half)
         store4(static_cast<bf16*>(p) + at, x);
@@ -256,7 +247,7 @@ __device__ inline void multiply(Shared& shared, const Slots& slots) {
 #pragma unroll
         for (int n = 0; n < kMostTiles; ++n) {
             if (n >= step.tiles) continue;
-            const uint4 w = load_shared(weights + n * 8 * column_bytes + c * kChunkBytes);
+            const uint4 w = load16_from_shared(weights + n * 8 * column_bytes + c * kChunkBytes);
             multiply_add(sums[n], upper, w.x, w.y);
             multiply_add(sums[n], lower, w.z, w.w);
         }
@@ -274,11 +265,11 @@ __device__ inline void multiply(Shared& shared, const Slots& slots) {
     if (!stores) return;
     float4 sum = bias;
 #pragma unroll
-    for (int i = 0; i < kWarps; ++i) sum = sum_of(sum, load4(&shared.parts[i][row][piece * 4]));
+    for (int i = 0; i < kWarps; ++i) sum = plus(sum, load4(&shared.parts[i][row][piece * 4]));
     if (step.activation != Activation::none)
         sum = {activate(sum.x, step.activation), activate(sum.y, step.activation), activate(sum.z, step.activation),
                activate(sum.w, step.activation)};
-    store_to(step.out, step.half_out, row * step.out_stride + column, sum_of(sum, more));
+    store_to(step.out, step.half_out, row * step.out_stride + column, plus(sum, more));
 }
 
 __device__ inline float over_block(float x, const Place& place, Shared& shared) {

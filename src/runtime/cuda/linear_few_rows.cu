@@ -193,8 +193,6 @@ struct Piece {
     }
 };
 
-__device__ inline float4 sum_of(float4 a, float4 b) { return {a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w}; }
-
 template <typename X, typename W, typename Out>
 __global__ void __launch_bounds__(kThreads) few_rows_kernel(FewRows a) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -241,7 +239,7 @@ __global__ void __launch_bounds__(kThreads) few_rows_kernel(FewRows a) {
         float* const at = &parts[0][0][0] + place(thread + i * kThreads);
         float4 sum = load4(at);
 #pragma unroll
-        for (int part = 1; part < kDeepWarps; ++part) sum = sum_of(sum, load4(at + part * kRows * kStride));
+        for (int part = 1; part < kDeepWarps; ++part) sum = plus(sum, load4(at + part * kRows * kStride));
         store4(at, sum);
     }
     meet_cluster();
@@ -258,7 +256,7 @@ __global__ void __launch_bounds__(kThreads) few_rows_kernel(FewRows a) {
         float4 sum = part[0];
 #pragma unroll
         for (int s = 1; s < kMostSplits; ++s)
-            if (s < splits) sum = sum_of(sum, part[s]);
+            if (s < splits) sum = plus(sum, part[s]);
         own[i].store(a, sum);
     }
     meet_cluster();  // a block's memory must not go while others read it

@@ -7,6 +7,15 @@ namespace sam3::cuda {
 
 __device__ inline unsigned shared_address(const void* p) { return static_cast<unsigned>(__cvta_generic_to_shared(p)); }
 
+__device__ inline uint4 load16_from_shared(unsigned address) {
+    uint4 x;
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];\n"
+                 : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
+                 : "r"(address)
+                 : "memory");
+    return x;
+}
+
 // 16 bytes from global to shared memory, asynchronously; zeros where !valid.
 __device__ inline void copy_async(unsigned to, const void* from, bool valid) {
     const int bytes = valid ? 16 : 0;

@@ -60,8 +60,6 @@ struct LayerNorm {
     NormSum sum;
 };
 
-__device__ float4 plus(float4 a, float4 b) { return {a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w}; }
-
 __device__ float4 normalised(float4 v, float mean, float scale, float4 gamma, float4 beta) {
     return {(v.x - mean) * scale * gamma.x + beta.x, (v.y - mean) * scale * gamma.y + beta.y,
             (v.z - mean) * scale * gamma.z + beta.z, (v.w - mean) * scale * gamma.w + beta.w};
