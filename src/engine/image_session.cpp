@@ -54,9 +54,12 @@ Tensor ImageSession::normalized(const Tensor& bytes) {
         }
         mean_and_std_ = ops_.upload(numbers);
     }
-    const Tensor wide = ops_.cast(bytes, DType::f32).reshape({bytes.numel() / (3 * together), 3 * together});
-    const Tensor centred = ops_.sub(wide, mean_and_std_.select(0, 0));
-    return ops_.binary(centred, mean_and_std_.select(0, 1), Binary::div).reshape(bytes.shape());
+    return ops_.stage("normalize", {bytes}, [&](const std::vector<Tensor>& in) {
+        const Tensor wide = ops_.cast(in[0], DType::f32).reshape({bytes.numel() / (3 * together), 3 * together});
+        const Tensor centred = ops_.sub(wide, mean_and_std_.select(0, 0));
+        return std::vector<Tensor>{
+            ops_.binary(centred, mean_and_std_.select(0, 1), Binary::div).reshape(bytes.shape())};
+    })[0];
 }
 
 // Rows or columns, x [A, from, B] -> [A, to, B].

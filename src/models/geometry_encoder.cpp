@@ -52,15 +52,19 @@ GeometryEncoder::GeometryEncoder(const nn::LoadContext& context, const Scope& sc
         point_pool_ = nn::Linear(context, scope / "points_pool_project", c, c);
         point_position_ = nn::Linear(context, scope / "points_pos_enc_project", c, c);
     }
+    std::vector<Scope> cross;
     for (int i = 0; i < config.layers; ++i) {
         const Scope layer = scope / "layers" / i;
+        cross.push_back(layer / "cross_attn");
         layers_.push_back({nn::LayerNorm(context, layer / "layer_norm1", c, nn::kNormEps),
                            nn::LayerNorm(context, layer / "layer_norm2", c, nn::kNormEps),
                            nn::LayerNorm(context, layer / "layer_norm3", c, nn::kNormEps),
                            nn::SelfAttention(context, layer / "self_attn", c, config.heads),
-                           nn::Attention(context, layer / "cross_attn", c, config.heads),
+                           nn::Attention(context, cross.back(), c, {.heads = config.heads, .own_keys = false}),
                            nn::Mlp(context, layer / "mlp", c, config.mlp_size, config.activation)});
     }
+    keys_ = nn::StackedKeys(context, cross, "k_proj", c);
+    values_ = nn::StackedKeys(context, cross, "v_proj", c);
 }
 
 Tensor GeometryEncoder::encode_boxes(Ops& ops, const Tensor& normed,
@@ -126,14 +130,17 @@ Tensor GeometryEncoder::forward(Ops& ops, const Tensor& features, const Tensor& 
     Tensor x = prompt_norm_.forward(ops, final_proj_.forward(ops, ops.concat(tokens, 1)));
     if (images > 1) x = ops.contiguous(x.expand(0, images));
 
-    const Tensor values = features.reshape({images, features.dim(1) * features.dim(2), channels_});
-    return ops.stage("geometry_layers", {x, values}, [&](const std::vector<Tensor>& in) {
-        const Tensor keys = ops.stored_sum(in[1], positions);
+    const Tensor tokens_of_image = features.reshape({images, features.dim(1) * features.dim(2), channels_});
+    return ops.stage("geometry_layers", {x, tokens_of_image}, [&](const std::vector<Tensor>& in) {
+        const std::vector<Tensor> keys = keys_.forward(ops, ops.stored_sum(in[1], positions));
+        const std::vector<Tensor> values = values_.forward(ops, in[1]);
         Tensor y = in[0];
-        for (const Layer& layer : layers_) {
+        for (size_t i = 0; i < layers_.size(); ++i) {
+            const Layer& layer = layers_[i];
             const Tensor h = layer.norm1.forward(ops, y);
             y = layer.self_attention.forward(ops, h, h, y);
-            y = layer.cross_attention.forward(ops, layer.norm2.forward(ops, y), keys, in[1], y);
+            const Tensor query = layer.cross_attention.project_query(ops, layer.norm2.forward(ops, y));
+            y = layer.cross_attention.attend(ops, query, keys[i], values[i], y);
             y = layer.mlp.forward(ops, layer.norm3.forward(ops, y), y);
         }
         return std::vector<Tensor>{output_norm_.forward(ops, y)};

@@ -51,6 +51,7 @@ private:
     nn::LayerNorm vision_norm_, prompt_norm_, output_norm_;
     nn::Linear final_proj_;
     std::vector<Layer> layers_;
+    nn::StackedKeys keys_, values_;  // of the image, for all layers
 };
 
 }  // namespace sam3

@@ -30,6 +30,16 @@ TEST(PrecisionPolicy, EightBitFloatsAreForTheImageEncoder) {
     EXPECT_EQ(precision_policy("detector_model.detr_decoder.box_head.layer1.weight", Precision::fp8), Precision::f32);
 }
 
+TEST(PrecisionPolicy, WhatLooksAtAWholeImageForFewTokensTakesHalvesButNoCodes) {
+    for (const char* name : {"detector_model.geometry_encoder.layers.0.cross_attn.k_proj.weight",
+                             "detector_model.mask_decoder.prompt_cross_attn.q_proj.weight"}) {
+        EXPECT_EQ(precision_policy(name, Precision::bf16), Precision::bf16) << name;
+        EXPECT_EQ(precision_policy(name, Precision::fp8), Precision::bf16) << name;
+        EXPECT_EQ(precision_policy(name, Precision::int8), Precision::f32) << name;
+        EXPECT_EQ(precision_policy(name, Precision::f32), Precision::f32) << name;
+    }
+}
+
 TEST(PrecisionPolicy, WhatIsSmallOrDecidesStaysExact) {
     for (const char* name : {"detector_model.vision_encoder.backbone.embeddings.patch_embeddings.projection.weight",
                              "detector_model.detr_decoder.box_head.layer1.weight",

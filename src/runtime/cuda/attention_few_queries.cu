@@ -336,11 +336,13 @@ int splits_for(int lines) {
 
 bool few_queries_take(const ExecContext& context, const AttentionShape& shape, const ScoreTerms& terms, int window) {
     constexpr int kFewQueries = 512;  // beyond, attention_wgmma.cu
+    // Beside other work a cluster waits for neighbouring multiprocessors to be free: for one tile it is not worth it.
+    const bool waits = device_of(context).is_branched() && shape.queries <= 16 && shape.keys >= 16 * kLine;
     const ScoreTerms::Kind kind = terms.kind();
     const bool grid = kind == ScoreTerms::grid && terms.grid_width == kLine && shape.keys % kLine == 0;
-    return window == 0 && shape.head_size == kSize && shape.value_size == kSize && shape.queries < kFewQueries &&
-           shape.keys <= kMostSplits * kMostLines * kLine && (grid || kind == ScoreTerms::none) &&
-           device_of(context).is_hopper() && can_map_tensors();
+    return !waits && window == 0 && shape.head_size == kSize && shape.value_size == kSize &&
+           shape.queries < kFewQueries && shape.keys <= kMostSplits * kMostLines * kLine &&
+           (grid || kind == ScoreTerms::none) && device_of(context).is_hopper() && can_map_tensors();
 }
 
 void attention_few_queries(const ExecContext& context, const AttentionArgs& args, const AttentionShape& shape,

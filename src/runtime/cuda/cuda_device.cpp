@@ -5,24 +5,8 @@
 #include "runtime/cuda/kernels.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace sam3::cuda {
-
-namespace {
-
-struct PooledBuffer : Buffer {
-    PooledBuffer(Device* owner, std::shared_ptr<MemoryPool> from, size_t size) : pool(std::move(from)) {
-        device = owner;
-        data = pool->allocate(size);
-        bytes = size;
-    }
-    ~PooledBuffer() override { pool->release(data); }
-
-    std::shared_ptr<MemoryPool> pool;
-};
-
-}  // namespace
 
 CudaDevice::CudaDevice(int gpu) : gpu_(gpu) {
     check(cudaSetDevice(gpu), "choosing the GPU");
@@ -79,6 +63,7 @@ std::shared_ptr<Buffer> CudaDevice::allocate(size_t bytes) {
     if (!capturing_) return std::make_shared<PooledBuffer>(this, pool_, bytes);
     const bool keep = std::find(kept_.begin(), kept_.end(), allocated_.size()) != kept_.end();
     auto buffer = std::make_shared<PooledBuffer>(this, keep ? pool_ : scratch_[static_cast<size_t>(lane_)], bytes);
+    buffer->stays = keep;
     allocated_.push_back(buffer.get());
     return buffer;
 }

@@ -74,6 +74,10 @@ public:
     FewTokens& few_tokens() { return *few_tokens_; }
     GemmPlans& gemms() { return *gemms_; }
     bool capturing() const { return capturing_; }
+    // While capturing: a few bytes that are zero when a graph begins and that nothing else in it uses; null when there
+    // are none left.
+    static constexpr size_t kCounterBytes = 1024;
+    void* next_counter();
     // For kernels that stay on them: a branch leaves some to what it runs beside.
     int multiprocessors() const { return lane_ == Lane::branch ? branch_multiprocessors_ : multiprocessors_; }
     bool is_branched() const { return branches_ > 0; }
@@ -82,7 +86,9 @@ public:
 private:
     struct Captured;
     struct Graph;
-    std::unique_ptr<Captured> capture(Lane lane, bool owning, const std::vector<Tensor>& inputs, const StageBody& body);
+    // places: where inputs are read; null for those that are copied to memory of the graph
+    std::unique_ptr<Captured> capture(Lane lane, bool owning, const std::vector<const void*>& places,
+                                      const std::vector<Tensor>& inputs, const StageBody& body);
     std::vector<Tensor> run_body(const std::vector<Tensor>& inputs, const StageBody& body);
     Captured* variant_for(Graph& graph, const std::vector<Tensor>& inputs, const StageBody& body);
     std::vector<Tensor> copied(const std::vector<Tensor>& tensors);
@@ -103,6 +109,8 @@ private:
     cudaEvent_t aside_ = nullptr, aside_read_ = nullptr;  // the last stage aside: it is done, its outputs are copied
     std::vector<const Buffer*> allocated_;                // while capturing, in order
     std::vector<size_t> kept_;                            // which of them outlive the graph's run: its outputs
+    Tensor counters_;                                     // while capturing
+    int64_t counters_used_ = 0;
     std::recursive_mutex mutex_;
     std::shared_ptr<MemoryPool> pool_;  // shared with the buffers, which may outlive the device
     // Memory that captured work of a lane uses: the graphs of a lane run one after the other.

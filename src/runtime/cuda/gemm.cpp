@@ -162,14 +162,20 @@ GemmPlans::Plan& GemmPlans::plan_for(const Gemm& gemm) {
     return *known;
 }
 
-bool GemmPlans::multiply(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm, const Gemm& gemm,
+bool GemmPlans::multiply(const Plan& plan, const cublasLtMatmulHeuristicResult_t& choice, const Gemm& gemm,
                          CudaDevice& device) {
     const float beta = gemm.residual != nullptr ? 1.0F : 0.0F;
     if (gemm.bias != nullptr) plan.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, gemm.bias);
-    void* const workspace = workspaces_[static_cast<size_t>(device.lane())];
+    void* workspace = workspaces_[static_cast<size_t>(device.lane())];
+    size_t bytes = kWorkspace;
+    if (choice.workspaceSize > 0 && choice.workspaceSize <= CudaDevice::kCounterBytes)
+        if (void* const counter = device.next_counter()) {
+            workspace = counter;
+            bytes = CudaDevice::kCounterBytes;
+        }
     return cublasLtMatmul(handle_, plan.operation, &gemm.alpha, gemm.w, plan.w, gemm.x, plan.x, &beta,
                           gemm.residual != nullptr ? gemm.residual : gemm.out, plan.residual, gemm.out, plan.out,
-                          &algorithm, workspace, kWorkspace, device.stream()) == CUBLAS_STATUS_SUCCESS;
+                          &choice.algo, workspace, bytes, device.stream()) == CUBLAS_STATUS_SUCCESS;
 }
 
 namespace {
@@ -223,8 +229,7 @@ void GemmPlans::tune(const ExecContext& context, Plan& plan, const Gemm& wanted,
     float best = -1;
     size_t chosen = 0;
     for (size_t i = 0; i < std::min(most, plan.algorithms.size()); ++i) {
-        const float time =
-            time_of(device.stream(), [&] { return multiply(plan, plan.algorithms[i].algo, gemm, device); });
+        const float time = time_of(device.stream(), [&] { return multiply(plan, plan.algorithms[i], gemm, device); });
         if (time < 0 || (best >= 0 && time >= best)) continue;
         best = time;
         chosen = i;
@@ -239,7 +244,7 @@ void GemmPlans::tune(const ExecContext& context, Plan& plan, const Gemm& wanted,
         for (int turn = 0; turn < kTurns; ++turn) {
             const float ours = time_of(device.stream(), own);
             const float theirs =
-                time_of(device.stream(), [&] { return multiply(plan, plan.algorithms[chosen].algo, gemm, device); });
+                time_of(device.stream(), [&] { return multiply(plan, plan.algorithms[chosen], gemm, device); });
             faster += ours >= 0 && (theirs < 0 || ours < theirs) ? 1 : 0;
         }
         plan.own = faster == kTurns;
@@ -258,7 +263,7 @@ void GemmPlans::run(const ExecContext& context, const Gemm& gemm) {
         tune(context, plan, gemm, flops < kNotWorthMore ? kGuesses : kMostAlgorithms);
     if (plan.own)
         own_product(context, gemm, device.stream());
-    else if (!multiply(plan, plan.algorithms.front().algo, gemm, device))
+    else if (!multiply(plan, plan.algorithms.front(), gemm, device))
         fail("cuBLASLt: the product ", gemm.m, " x ", gemm.n, " x ", gemm.k, " failed");
 }
 

@@ -50,7 +50,8 @@ private:
     struct Plan;
     Plan& plan_for(const Gemm& gemm);
     void tune(const ExecContext& context, Plan& plan, const Gemm& wanted, size_t most);
-    bool multiply(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm, const Gemm& gemm, CudaDevice& device);
+    bool multiply(const Plan& plan, const cublasLtMatmulHeuristicResult_t& choice, const Gemm& gemm,
+                  CudaDevice& device);
 
     MemoryPool& pool_;
     cublasLtHandle_t handle_ = nullptr;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <utility>
@@ -56,6 +57,19 @@ private:
     MemoryStats stats_;
     bool holding_ = false;
     std::vector<void*> held_;
+};
+
+// A tensor's memory from a pool.
+struct PooledBuffer : Buffer {
+    PooledBuffer(Device* owner, std::shared_ptr<MemoryPool> from, size_t size) : pool(std::move(from)) {
+        device = owner;
+        data = pool->allocate(size);
+        bytes = size;
+    }
+    ~PooledBuffer() override { pool->release(data); }
+
+    std::shared_ptr<MemoryPool> pool;
+    bool stays = false;  // belongs to a graph, which will hand it out again
 };
 
 }  // namespace sam3::cuda

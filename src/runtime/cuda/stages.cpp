@@ -1,3 +1,4 @@
+#include "runtime/cuda/early_resets.h"
 #include "runtime/cuda/few_tokens.h"
 
 #include <algorithm>
@@ -8,16 +9,25 @@
 // products tuned; the second is captured; later ones are replayed. Scratch memory is shared by all graphs of a lane,
 // because they run one after the other.
 //
-// Large inputs are read where they lie, and outputs are the graph's own, handed out without a copy: such a graph can
-// only be used again when its inputs lie in the same place and nobody holds its outputs any more. That is the rule from
-// one image to the next. For the exceptions there are a few variants of a graph, and at last one that copies.
+// Large inputs that will lie in the same place the next time are read there, and outputs are the graph's own, handed
+// out without a copy: such a graph can only be used again when its inputs do lie there and nobody holds its outputs any
+// more. That is the rule from one image to the next. For the exceptions there are a few variants of a graph, of which
+// those that nobody used for long are replaced, and at last one that copies.
 namespace sam3::cuda {
 
 namespace {
 
-constexpr size_t kMostGraphs = 64;                 // of one session; the one that was not used for longest goes
-constexpr size_t kMostVariants = 3;                // of one graph, without those that copy
+constexpr size_t kMostGraphs = 64;           // of one session; the one that was not used for longest goes
+constexpr std::ptrdiff_t kMostVariants = 3;  // of one graph that read inputs in place; and that own their outputs else
+constexpr int kLong = 32;                    // runs of a graph without one of its variants
+constexpr int64_t kMostCounters = 64;        // of a graph, see early_resets.h
 constexpr size_t kWorthBinding = size_t{1} << 18;  // bytes of an input: smaller ones change their place more often
+
+// Whether a graph owns it, so that the next one will lie in the same place.
+bool stays(const Tensor& x) {
+    const auto* buffer = dynamic_cast<const PooledBuffer*>(x.buffer().get());
+    return buffer != nullptr && buffer->stays;
+}
 
 size_t bytes_of(const Tensor& x) { return static_cast<size_t>(x.numel()) * size_of(x.dtype()); }
 
@@ -50,6 +60,7 @@ struct CudaDevice::Captured {
     std::vector<const void*> places;  // where an input is read instead; null: it is copied to `inputs`
     std::vector<Tensor> outputs;
     bool owning = false;  // outputs are its own
+    int used = 0;         // in which run, at last
 
     Captured() = default;
     Captured(const Captured&) = delete;
@@ -58,6 +69,9 @@ struct CudaDevice::Captured {
         if (executable != nullptr) cudaGraphExecDestroy(executable);
     }
 
+    bool binds() const {
+        return std::any_of(places.begin(), places.end(), [](const void* place) { return place != nullptr; });
+    }
     bool fits(const std::vector<Tensor>& given) const {
         for (size_t i = 0; i < given.size(); ++i)
             if (places[i] != nullptr && (places[i] != given[i].raw() || !given[i].is_dense())) return false;
@@ -70,7 +84,23 @@ struct CudaDevice::Graph {
     int runs = 0;
     bool refused = false;  // it does what cannot be captured
     uint64_t used = 0;
+    std::vector<const void*> places;  // of the inputs, the last time
     std::vector<std::unique_ptr<Captured>> variants;
+
+    // For one more variant that reads inputs where they lie.
+    bool has_room() {
+        auto oldest = variants.end();
+        std::ptrdiff_t binding = 0;
+        for (auto it = variants.begin(); it != variants.end(); ++it) {
+            if (!(*it)->binds()) continue;
+            ++binding;
+            if (oldest == variants.end() || (*it)->used < (*oldest)->used) oldest = it;
+        }
+        if (binding < kMostVariants) return true;
+        if (runs - (*oldest)->used <= kLong) return false;
+        variants.erase(oldest);
+        return true;
+    }
 };
 
 namespace {
@@ -157,12 +187,19 @@ std::vector<Tensor> CudaDevice::run_body(const std::vector<Tensor>& inputs, cons
     return outputs;
 }
 
+void* CudaDevice::next_counter() {
+    if (!capturing_ || !counters_ || counters_used_ == kMostCounters) return nullptr;
+    return counters_.select(0, counters_used_++).raw();
+}
+
 // Nothing when the work cannot be captured. An owning graph is captured twice: the first time shows which of the
 // tensors that it makes become its outputs.
-std::unique_ptr<CudaDevice::Captured> CudaDevice::capture(Lane lane, bool owning, const std::vector<Tensor>& inputs,
-                                                          const StageBody& body) {
+std::unique_ptr<CudaDevice::Captured> CudaDevice::capture(Lane lane, bool owning,
+                                                          const std::vector<const void*>& places,
+                                                          const std::vector<Tensor>& inputs, const StageBody& body) {
     auto captured = std::make_unique<Captured>();
     captured->owning = owning;
+    captured->places = places;
     const ExecContext context{*this, 1, Precision::f32};
     std::vector<Tensor> own;
     std::vector<Tensor> outputs;
@@ -170,12 +207,10 @@ std::unique_ptr<CudaDevice::Captured> CudaDevice::capture(Lane lane, bool owning
     const auto record = [&] {
         allocated_.clear();
         own.clear();
-        captured->places.clear();
-        for (const Tensor& input : inputs) {
-            const bool bind = owning && input.is_dense() && bytes_of(input) >= kWorthBinding;
-            own.push_back(bind ? input : new_tensor(context, input.shape(), input.dtype()));
-            captured->places.push_back(bind ? input.raw() : nullptr);
-        }
+        for (size_t i = 0; i < inputs.size(); ++i)
+            own.push_back(places[i] != nullptr ? inputs[i] : new_tensor(context, inputs[i].shape(), inputs[i].dtype()));
+        counters_ = new_tensor(context, {kMostCounters, static_cast<int64_t>(kCounterBytes)}, DType::u8);
+        counters_used_ = 0;
         // Relaxed, because the pool may have to grow meanwhile.
         check(cudaStreamBeginCapture(stream(), cudaStreamCaptureModeRelaxed), "beginning to capture");
         try {
@@ -203,9 +238,11 @@ std::unique_ptr<CudaDevice::Captured> CudaDevice::capture(Lane lane, bool owning
             graph = nullptr;
             record();
         }
+        if (counters_used_ > 0)
+            reset_early(graph, counters_.raw(), static_cast<size_t>(counters_used_) * kCounterBytes);
         check(cudaGraphInstantiate(&captured->executable, graph, 0), "making a graph");
         for (size_t i = 0; i < own.size(); ++i)
-            captured->inputs.push_back(captured->places[i] != nullptr ? Tensor() : unowned(own[i]));
+            captured->inputs.push_back(places[i] != nullptr ? Tensor() : unowned(own[i]));
         for (const Tensor& output : outputs) captured->outputs.push_back(owning ? output : unowned(output));
     } catch (const std::exception&) {
         captured.reset();
@@ -214,16 +251,32 @@ std::unique_ptr<CudaDevice::Captured> CudaDevice::capture(Lane lane, bool owning
     if (graph != nullptr) cudaGraphDestroy(graph);
     outputs.clear();
     own.clear();
+    counters_ = {};
     capturing_ = false;
     lane_ = Lane::main;
     return captured;
 }
 
 CudaDevice::Captured* CudaDevice::variant_for(Graph& graph, const std::vector<Tensor>& inputs, const StageBody& body) {
-    const auto usable = std::find_if(graph.variants.begin(), graph.variants.end(),
-                                     [&](const auto& variant) { return variant->fits(inputs); });
-    if (usable != graph.variants.end()) return usable->get();
-    auto made = capture(Lane::main, graph.variants.size() < kMostVariants, inputs, body);
+    const std::vector<const void*> nowhere(inputs.size(), nullptr);
+    std::vector<const void*> places = nowhere;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+        const bool again = i < graph.places.size() && graph.places[i] == inputs[i].raw();
+        if (inputs[i].is_dense() && bytes_of(inputs[i]) >= kWorthBinding && (again || stays(inputs[i])))
+            places[i] = inputs[i].raw();
+    }
+    const auto usable = [&](const auto& suits) -> Captured* {
+        for (const auto& variant : graph.variants)
+            if (suits(*variant) && variant->fits(inputs)) return variant.get();
+        return nullptr;
+    };
+    if (Captured* best = usable([&](const Captured& a) { return a.owning && a.places == places; })) return best;
+    if (places != nowhere && !graph.has_room()) places = nowhere;
+    if (places == nowhere)
+        if (Captured* other = usable([](const Captured&) { return true; })) return other;
+    const auto alike = std::count_if(graph.variants.begin(), graph.variants.end(),
+                                     [&](const auto& a) { return a->owning && a->places == places; });
+    auto made = capture(Lane::main, alike < kMostVariants, places, inputs, body);
     if (!made) {
         graph.refused = true;
         return nullptr;
@@ -252,8 +305,12 @@ std::vector<Tensor> CudaDevice::run_stage(std::unique_ptr<StageCache>& cache, co
         ++graph.runs;  // one that failed half-way has not tuned everything
         return results;
     }
+    ++graph.runs;
     Captured* const captured = variant_for(graph, inputs, body);
+    graph.places.clear();
+    for (const Tensor& input : inputs) graph.places.push_back(input.raw());
     if (captured == nullptr) return body(inputs);
+    captured->used = graph.runs;
 
     const ExecContext context{*this, 1, Precision::f32};
     for (size_t i = 0; i < inputs.size(); ++i)
@@ -267,7 +324,7 @@ std::vector<Tensor> CudaDevice::run_stage_aside(std::unique_ptr<StageCache>& cac
     const auto held = lock();
     Graph& graph = graph_of<Graph>(cache, key, host_inputs);
     if (!capturing_ && graph.runs++ > 0 && !graph.refused && graph.variants.empty()) {
-        auto made = capture(Lane::aside, false, host_inputs, body);
+        auto made = capture(Lane::aside, false, std::vector<const void*>(host_inputs.size()), host_inputs, body);
         graph.refused = !made;
         if (made) graph.variants.push_back(std::move(made));
     }
