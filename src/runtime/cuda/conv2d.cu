@@ -211,6 +211,7 @@ std::shared_ptr<const PackedConv2d> CudaDevice::pack_conv2d(const Conv2dSource& 
     rows.in_features = rows.weight.dim(1);
     rows.bias = bias;
     if (bias) rows.bias_bf16 = as_type(ExecContext{*this, 1, Precision::f32}, bias, DType::bf16);
+    synchronize();  // as pack_linear
     return packed;
 }
 

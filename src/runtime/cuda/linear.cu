@@ -211,6 +211,7 @@ std::shared_ptr<const PackedLinear> CudaDevice::pack_linear(const LinearSource& 
         packed->bias = upload_rows(*this, biases, DType::f32);
         packed->bias_bf16 = upload_rows(*this, biases, DType::bf16);
     }
+    synchronize();  // kernels that start early read weights at once
     return packed;
 }
 

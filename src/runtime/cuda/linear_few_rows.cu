@@ -83,28 +83,35 @@ __device__ inline void multiply_half(float (&sums)[4], unsigned a0, unsigned a1,
     }
 }
 
-// The product of the block's rows and a warp's columns over the chunks first, first + kDeepWarps, ... below end.
+// The weights of a warp's columns, of the chunks first, first + kDeepWarps, ... below end.
 template <typename X, typename W>
-__device__ inline void multiply_chunks(const FewRows& a, float (&sums)[kRowTiles][kColumnTiles][4], int first_row,
-                                       int first_column, int first, int end, int lane) {
+__device__ inline void load_columns(const FewRows& a, uint4 (&columns)[Plan<X, W>::kTogether][kColumnTiles],
+                                    int first_column, int first, int end, int lane) {
     using P = Plan<X, W>;
+    const W* const w = static_cast<const W*>(a.w) + lane % 4 * P::kQuarter;
+#pragma unroll
+    for (int c = 0; c < P::kTogether; ++c)
+#pragma unroll
+        for (int n = 0; n < kColumnTiles; ++n) {
+            const int chunk = first + c * kDeepWarps;
+            const int column = first_column + n * 8 + lane / 4;
+            columns[c][n] = {0, 0, 0, 0};
+            if (chunk < end && column < a.columns)
+                columns[c][n] = load16(w + static_cast<int64_t>(column) * a.depth + chunk * P::kChunk);
+        }
+}
+
+// The product of the block's rows and a warp's columns, of which `columns` has the first, over the same chunks.
+template <typename X, typename W>
+__device__ inline void multiply_chunks(const FewRows& a, uint4 (&columns)[Plan<X, W>::kTogether][kColumnTiles],
+                                       float (&sums)[kRowTiles][kColumnTiles][4], int first_row, int first_column,
+                                       int first, int end, int lane) {
+    using P = Plan<X, W>;
+    constexpr int kStep = kDeepWarps * P::kTogether;
     const int g = lane / 4;
-    const int t = lane % 4;
-    const X* const x = static_cast<const X*>(a.x) + t * P::kQuarter;
-    const W* const w = static_cast<const W*>(a.w) + t * P::kQuarter;
-    for (; first < end; first += kDeepWarps * P::kTogether) {
+    const X* const x = static_cast<const X*>(a.x) + lane % 4 * P::kQuarter;
+    for (; first < end; first += kStep) {
         uint4 rows[P::kTogether][2 * kRowTiles];
-        uint4 columns[P::kTogether][kColumnTiles];
-#pragma unroll
-        for (int c = 0; c < P::kTogether; ++c)
-#pragma unroll
-            for (int n = 0; n < kColumnTiles; ++n) {
-                const int chunk = first + c * kDeepWarps;
-                const int column = first_column + n * 8 + g;
-                columns[c][n] = {0, 0, 0, 0};
-                if (chunk < end && column < a.columns)
-                    columns[c][n] = load16(w + static_cast<int64_t>(column) * a.depth + chunk * P::kChunk);
-            }
 #pragma unroll
         for (int c = 0; c < P::kTogether; ++c)
 #pragma unroll
@@ -135,6 +142,7 @@ __device__ inline void multiply_chunks(const FewRows& a, float (&sums)[kRowTiles
                 }
             }
         }
+        if (first + kStep < end) load_columns<X, W>(a, columns, first_column, first + kStep, end, lane);
     }
 }
 
@@ -210,7 +218,10 @@ __global__ void __launch_bounds__(kThreads) few_rows_kernel(FewRows a) {
     const int end = min(begin + a.chunks_each, a.depth / Plan<X, W>::kChunk);
     let_next_start();
     // Nobody else writes weights: they can be on their way while an earlier kernel makes the rows.
-    fetch_weights<W>(a, first_column, begin, end, thread);
+    const int own_column = first_column + wide * kColumnTiles * 8;
+    uint4 columns[Plan<X, W>::kTogether][kColumnTiles];
+    load_columns<X, W>(a, columns, own_column, begin + deep, end, lane);
+    if (end - begin > kDeepWarps * Plan<X, W>::kTogether) fetch_weights<W>(a, first_column, begin, end, thread);
     wait_for_earlier();
 
     // Each block of the cluster stores a part of the results.
@@ -222,7 +233,7 @@ __global__ void __launch_bounds__(kThreads) few_rows_kernel(FewRows a) {
             own[i].load(a, first_row, first_column, rank * pieces + thread + i * kThreads);
 
     float sums[kRowTiles][kColumnTiles][4] = {};
-    multiply_chunks<X, W>(a, sums, first_row, first_column + wide * kColumnTiles * 8, begin + deep, end, lane);
+    multiply_chunks<X, W>(a, columns, sums, first_row, own_column, begin + deep, end, lane);
 #pragma unroll
     for (int m = 0; m < kRowTiles; ++m)
 #pragma unroll
@@ -242,7 +253,10 @@ __global__ void __launch_bounds__(kThreads) few_rows_kernel(FewRows a) {
         for (int part = 1; part < kDeepWarps; ++part) sum = plus(sum, load4(at + part * kRows * kStride));
         store4(at, sum);
     }
-    meet_cluster();
+    if (splits > 1)
+        meet_cluster();
+    else
+        __syncthreads();
 
     const unsigned shared = shared_address(parts);
 #pragma unroll
@@ -259,7 +273,7 @@ __global__ void __launch_bounds__(kThreads) few_rows_kernel(FewRows a) {
             if (s < splits) sum = plus(sum, part[s]);
         own[i].store(a, sum);
     }
-    meet_cluster();  // a block's memory must not go while others read it
+    if (splits > 1) meet_cluster();  // a block's memory must not go while others read it
 #else
     (void)a;
 #endif
@@ -283,9 +297,11 @@ int clusters_at_once(int splits) {
     return known[i];
 }
 
-// Parts of the depth, a power of two: as many blocks as run at once, with something to do for each warp.
+// Parts of the depth, a power of two: as many blocks as run at once, with something to do for each warp. For one tile of
+// rows all weights that a warp has come at once in any case, and blocks need not wait for each other.
 template <typename X, typename W, typename Out>
-int splits_for(int64_t blocks, int chunks) {
+int splits_for(int64_t blocks, int chunks, int64_t row_tiles) {
+    if (row_tiles == 1 && chunks <= kDeepWarps * Plan<X, W>::kTogether) return 1;
     int splits = 1;
     while (splits < kMostSplits && blocks <= clusters_at_once<X, W, Out>(splits * 2) &&
            chunks >= splits * 2 * kDeepWarps)
@@ -298,7 +314,7 @@ void start(const ExecContext& context, FewRows a) {
     const int64_t columns = blocks_for(a.columns, kColumns);
     const int64_t rows = blocks_for(a.rows, kRows);
     const int chunks = a.depth / Plan<X, W>::kChunk;
-    const auto splits = static_cast<unsigned>(splits_for<X, W, Out>(columns * rows, chunks));
+    const auto splits = static_cast<unsigned>(splits_for<X, W, Out>(columns * rows, chunks, rows));
     a.chunks_each = static_cast<int>(blocks_for(chunks, splits));
     const dim3 grid(splits, static_cast<unsigned>(columns), static_cast<unsigned>(rows));
     launch(context, "linear", [&](cudaStream_t stream) {
