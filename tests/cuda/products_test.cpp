@@ -316,7 +316,8 @@ TEST_F(GpuProducts, TransposedConvolutionsEqualTheCpus) {
         Shape x;
         int64_t out;
     };
-    for (const Case& c : {Case{{1, 36, 36, 256}, 64}, Case{{2, 5, 7, 12}, 3}, Case{{3, 8, 8, 64}, 32}})
+    for (const Case& c :
+         {Case{{1, 36, 36, 256}, 64}, Case{{2, 5, 7, 12}, 3}, Case{{3, 8, 8, 64}, 32}, Case{{2, 37, 24, 64}, 128}})
         for (Precision precision : kPrecisions)
             for (Activation activation : {Activation::none, Activation::gelu}) {
                 const Linear layer{0, c.x[3], 4 * c.out, precision};

@@ -28,6 +28,10 @@ Tensor upload_rows(CudaDevice& device, const std::vector<Tensor>& parts, DType t
 void multiply_rows(const ExecContext& context, const Tensor& x, const CudaLinear& weights, Activation activation,
                    const Tensor& residual, const Tensor& out, const RopeArgs& rotation = {});
 
+// The same for weights of [2, 2, C] rows: x [N, H, W, in] becomes out [N, 2H, 2W, C]. False where it cannot do that.
+bool multiply_into_pixels(const ExecContext& context, const Tensor& x, const CudaLinear& weights, Activation activation,
+                          const Tensor& out);
+
 // codes.cu: rows of f32 or bf16 as codes of e4m3, and what to multiply those with; and for which sizes.
 bool codes_take(int64_t in, int64_t out);
 void code_rows(const ExecContext& context, const Tensor& x, const Tensor& codes, const Tensor& scales);
