@@ -45,7 +45,7 @@ void multiply_few_rows(const ExecContext& context, const Tensor& x, const CudaLi
 bool mma_takes(const Conv2dArgs& args, const CudaConv2d& weights);
 void conv2d_mma(const ExecContext& context, const Conv2dArgs& args, const CudaConv2d& weights);
 
-// conv2d_wgmma.cu: the same on Hopper, 3 x 3 with stride 1.
+// conv2d_wgmma.cu: the same on Hopper, 3 x 3 with stride 1, without a residual; channels in multiples of 64 and 16.
 bool wgmma_takes(const ExecContext& context, const Conv2dArgs& args, const CudaConv2d& weights);
 void conv2d_wgmma(const ExecContext& context, const Conv2dArgs& args, const CudaConv2d& weights);
 
