@@ -45,6 +45,7 @@ __global__ void shuffle_kernel(Shuffle s, const T* products, const T* residual, 
 
 void conv_transpose_2x2(const ExecContext& context, const ConvTranspose2x2Args& args) {
     const auto& weights = static_cast<const CudaLinear&>(*args.weights);
+    if (!args.residual && multiply_into_pixels(context, args.x, weights, args.activation, args.out)) return;
     const int64_t rows = args.x.numel() / args.x.dim(3);
     const Tensor products = new_tensor(context, {rows, weights.out_features}, args.out.dtype());
     multiply_rows(context, args.x.reshape({rows, args.x.dim(3)}), weights, Activation::none, {}, products);

@@ -255,7 +255,7 @@ void GemmPlans::tune(const ExecContext& context, Plan& plan, const Gemm& wanted,
 
 void GemmPlans::run(const ExecContext& context, const Gemm& gemm) {
     CudaDevice& device = device_of(context);
-    if (gemm.out_type == DType::f16 || gemm.rotation != nullptr || gemm.in_type == DType::u8)
+    if (gemm.out_type == DType::f16 || gemm.rotation != nullptr || gemm.width > 0 || gemm.in_type == DType::u8)
         return own_product(context, gemm, device.stream());
     Plan& plan = plan_for(gemm);
     const double flops = 2.0 * static_cast<double>(gemm.batch * gemm.m) * static_cast<double>(gemm.n * gemm.k);

@@ -14,7 +14,8 @@ namespace sam3::cuda {
 
 // Row-major out[m, n] = alpha * x[m, k] * w + bias[n] + residual, once for each of `batch` matrices.
 // Type of x and w alike: f32 or bf16; residual and bias have the type of out. With f16, which is for sums that go on,
-// and with a rotation it is a product that own_product_takes(); so it is with u8: codes of e4m3, with scales.
+// with a rotation and with a width it is a product that own_product_takes(); so it is with u8: codes of e4m3, with
+// scales.
 struct Gemm {
     int64_t m = 0, n = 0, k = 0;
     DType in_type = DType::f32, out_type = DType::f32;
@@ -32,6 +33,8 @@ struct Gemm {
     const void* residual = nullptr;
     const float *x_scales = nullptr, *w_scales = nullptr;  // of rows
     const RopeArgs* rotation = nullptr;                    // of a part of the result, at last
+    // Not 0: rows are pixels of images this wide, and each becomes 2 x 2 of them: out is dense, [N, 2H, 2W, n / 4].
+    int64_t width = 0;
     void* out = nullptr;
 };
 

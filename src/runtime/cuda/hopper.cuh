@@ -59,6 +59,17 @@ __device__ inline void copy_box_to_cluster(unsigned to, const CUtensorMap& map, 
         "l"(&map), "r"(barrier), "h"(static_cast<unsigned short>(blocks)), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4)
         : "memory");
 }
+// Pixels of images [N, H, W, C] that follow each other line by line, as many as the map says, from column c1 of line c2
+// of image c3 on; what comes lies `down` lines below those.
+__device__ inline void copy_pixels(unsigned to, const CUtensorMap& map, unsigned barrier, int c0, int c1, int c2,
+                                   int c3, int down) {
+    asm volatile(
+        "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], "
+        "[%1, {%3, %4, %5, %6}], [%2], {%7, %8};\n" ::"r"(to),
+        "l"(&map), "r"(barrier), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "h"(static_cast<unsigned short>(0)),
+        "h"(static_cast<unsigned short>(down))
+        : "memory");
+}
 // A box the other way. Groups of writes end in order; what a thread wrote to shared memory is shown to copies first.
 __device__ inline void write_box(const CUtensorMap& map, unsigned from, int c0, int c1, int c2, int c3, int c4) {
     asm volatile(

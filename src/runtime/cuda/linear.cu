@@ -150,6 +150,27 @@ void multiply_rows(const ExecContext& context, const Tensor& x, const CudaLinear
                 add_inside ? Tensor() : residual);
 }
 
+bool multiply_into_pixels(const ExecContext& context, const Tensor& x, const CudaLinear& weights, Activation activation,
+                          const Tensor& out) {
+    constexpr int64_t kFewest = 1024;  // rows: less would leave most of the GPU idle
+    const Activation inside = fused(activation, /*exact=*/out.dtype() == DType::f32);
+    const bool finishes = activation == Activation::none || inside == Activation::gelu_tanh;
+    const int64_t rows = x.numel() / weights.in_features;
+    if (!finishes || rows < kFewest || !x.is_dense()) return false;
+    Gemm gemm = product_of(weights, {}, out, {});
+    gemm.m = rows;
+    gemm.width = x.dim(2);
+    gemm.gelu = inside == Activation::gelu_tanh;
+    gemm.x = x.raw();
+    gemm.x_stride = gemm.k;
+    gemm.out_stride = out.dim(3);
+    if (!own_product_takes(context, gemm)) return false;
+    const Tensor input = as_type(context, x, gemm.in_type);
+    gemm.x = input.raw();
+    run_gemm(context, gemm);
+    return true;
+}
+
 void linear(const ExecContext& context, const LinearArgs& args) {
     if (device_of(context).few_tokens().take(context, args)) return;
     multiply_rows(context, args.x, static_cast<const CudaLinear&>(*args.weights), args.activation, args.residual,

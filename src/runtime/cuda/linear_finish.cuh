@@ -5,8 +5,8 @@
 
 #include <type_traits>
 
-// What linear_wgmma.cu does with sums before they leave: scales, bias, activation, residual or rotation, in pieces of
-// some rows of 64 channels in shared memory, as bulk copies take and bring them.
+// What linear_wgmma.cu and conv2d_wgmma.cu do with sums before they leave: scales, bias, activation, residual or
+// rotation, in pieces of some rows of 64 channels in shared memory, as bulk copies take and bring them.
 namespace sam3::cuda {
 
 constexpr int kRows = 160;  // of x and out
@@ -14,7 +14,7 @@ constexpr int kHalves = 2;  // a piece of the results: half of a block's rows
 constexpr int kPieceRows = kRows / kHalves;
 constexpr int kWide = 64;
 
-enum class Finish { none, gelu, residual, rotation };
+enum class Finish { none, relu, gelu, residual, rotation };
 
 // Which channels are rotated, and by what: as RopeArgs says. Positions are those of eight rows at a time.
 struct Rotation {
@@ -140,6 +140,7 @@ __device__ inline void finish_piece(unsigned to, const Part& part, const float* 
                     v = {v.x * (scale * channels.scale.x), v.y * (scale * channels.scale.y)};
                 }
                 v = {v.x + channels.bias.x, v.y + channels.bias.y};
+                if constexpr (kFinish == Finish::relu) v = {fmaxf(v.x, 0.0F), fmaxf(v.y, 0.0F)};
                 if constexpr (kFinish == Finish::gelu) v = {fast_gelu(v.x), fast_gelu(v.y)};
                 if constexpr (kFinish == Finish::residual) {
                     const float2 old = unpacked<Out>(more[n - first][i]);

@@ -47,11 +47,23 @@ struct Plan {
 
 enum NamedBarrier { kStarted = 1, kTogether };  // the second for each warpgroup
 
+// Where results lie, in terms of the five dimensions of their map: channels of a part, rows of a line, parts side by
+// side and one below the other, lines. A matrix is one line and one part. In an image each row of x becomes 2 x 2
+// pixels, which are four parts of its channels, and eight rows are one copy: they lie in one line.
+struct Layout {
+    Divisor line{kOne}, part{kOne};  // rows and channels of one
+    int writers = 1;                 // threads that write a piece, the same number of its rows each
+
+    static constexpr int64_t kOne = int64_t{1} << 30;
+    static constexpr int kRows = 8;  // of a copy into an image
+};
+
 struct Product {
     CUtensorMap x, w, residual, out;
     const float* bias;
     const float *x_scales, *w_scales;
     Rotation rotation;
+    Layout layout;
     int rows, channels;
     int depths, depth;  // steps, and elements of one
     int pairs, items;   // pairs: of blocks of channels
@@ -128,7 +140,9 @@ struct Multiplier {
     int place = 0;
     int number = 0;  // of tiles before this one
 
-    __device__ bool writes() const { return threadIdx.x % 128 == 0; }
+    // Which part of a piece a thread writes: in turn one of each warp, for warps start copies side by side.
+    __device__ int writer() const { return static_cast<int>(threadIdx.x % 32 * 4 + threadIdx.x / 32 % 4); }
+    __device__ bool writes() const { return writer() < a.layout.writers; }
     // Both blocks write into a stage, so both wait for it to be free in both.
     __device__ void done(int stage) const {
         if (threadIdx.x % 32 < kPair) arrive_in_cluster(m.free(stage), static_cast<int>(threadIdx.x) % 32);
@@ -181,6 +195,18 @@ struct Multiplier {
         }
     }
 
+    // What this thread writes of a piece.
+    __device__ void write(unsigned from, int first_channel, int first_row) const {
+        const int skipped = writer() * Layout::kRows;
+        auto part_number = static_cast<uint32_t>(first_channel);
+        auto line = static_cast<uint32_t>(first_row + skipped);
+        const uint32_t channel = a.layout.part.take(part_number);
+        const uint32_t row = a.layout.line.take(line);
+        write_box(a.out, from + skipped * kWide * 2, static_cast<int>(channel), static_cast<int>(row),
+                  static_cast<int>(part_number % 2), static_cast<int>(part_number / 2), static_cast<int>(line));
+        commit_writes();
+    }
+
     __device__ void finish(const Tile& tile, const float (&sums)[kBlocks][kRows / 2],
                            const Channels (&channels)[kBlocks], Angles& angles, unsigned sum) {
 #pragma unroll
@@ -200,10 +226,7 @@ struct Multiplier {
                                                    rotates(tile, b));
                 show_to_copies();
                 together();
-                if (writes()) {
-                    write_box(a.out, to, channel_of(tile, b), tile.row + half * kPieceRows, 0, 0, 0);
-                    commit_writes();
-                }
+                if (writes()) write(to, channel_of(tile, b), tile.row + half * kPieceRows);
             }
         }
     }
@@ -312,6 +335,13 @@ CUtensorMap map_of(const void* data, int64_t rows, int64_t columns, int64_t stri
                       kRowBytes, bytes);
 }
 
+// [N * H * W, 2 * 2 * C] as [N, 2H, 2W, C].
+CUtensorMap map_of_pixels(void* data, int64_t rows, int64_t channels, int64_t width) {
+    const int64_t c = channels / 4;
+    return tensor_map(data, {c, width, 2, 2, rows / width}, {2 * c, c, 2 * c * width, 4 * c * width},
+                      {kWide, Layout::kRows, 1, 1, 1}, kRowBytes);
+}
+
 }  // namespace
 
 bool own_product_takes(const ExecContext& context, const Gemm& gemm) {
@@ -320,10 +350,12 @@ bool own_product_takes(const ExecContext& context, const Gemm& gemm) {
     const bool finish = (gemm.residual != nullptr ? 1 : 0) + (gemm.gelu ? 1 : 0) + (gemm.rotation ? 1 : 0) <= 1;
     const bool codes = gemm.in_type == DType::u8 && gemm.x_scales != nullptr && gemm.w_scales != nullptr;
     const int bytes = codes ? 1 : 2;
+    const bool pixels =
+        gemm.width == 0 || (gemm.width % Layout::kRows == 0 && gemm.n % (4 * kWide) == 0 && gemm.residual == nullptr);
     const bool types = (codes || gemm.in_type == DType::bf16) &&
                        (gemm.out_type == DType::bf16 || gemm.out_type == DType::f16) &&
                        (gemm.out_type == DType::bf16 || gemm.residual != nullptr);
-    return plain && finish && types && gemm.n % 16 == 0 && takes_rows(gemm.x, gemm.x_stride, bytes) &&
+    return plain && finish && pixels && types && gemm.n % 16 == 0 && takes_rows(gemm.x, gemm.x_stride, bytes) &&
            takes_rows(gemm.w, gemm.w_stride, bytes) && takes_rows(gemm.out, gemm.out_stride) &&
            takes_rows(gemm.residual, gemm.residual_stride) && takes_rows(gemm.exact_bias, 0);
 }
@@ -351,7 +383,12 @@ void own_product(const ExecContext& context, const Gemm& gemm, cudaStream_t stre
     a.w = tensor_map(gemm.w, {gemm.k, 8, 2, gemm.n / 16, 1},
                      {2 * gemm.w_stride, gemm.w_stride, 16 * gemm.w_stride, gemm.n * gemm.w_stride},
                      {a.depth, 8, 2, kChannels / 16, 1}, kRowBytes, bytes);
-    a.out = map_of(gemm.out, gemm.m, gemm.n, gemm.out_stride, kPieceRows);
+    if (gemm.width == 0) {
+        a.out = map_of(gemm.out, gemm.m, gemm.n, gemm.out_stride, kPieceRows);
+    } else {
+        a.out = map_of_pixels(gemm.out, gemm.m, gemm.n, gemm.width);
+        a.layout = {Divisor(gemm.width), Divisor(gemm.n / 4), kPieceRows / Layout::kRows};
+    }
     if (gemm.residual != nullptr) a.residual = map_of(gemm.residual, gemm.m, gemm.n, gemm.residual_stride, kPieceRows);
     if (gemm.rotation) {
         const RopeArgs& by = *gemm.rotation;

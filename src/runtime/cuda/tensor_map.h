@@ -16,4 +16,9 @@ bool can_map_tensors();
 CUtensorMap tensor_map(const void* data, const std::array<int64_t, 5>& sizes, const std::array<int64_t, 4>& strides,
                        const std::array<int, 5>& box, int row_bytes, int element_bytes = 2);
 
+// Dense images [N, H, W, C] of bf16 as a kernel of 3 x 3 sees them: a copy brings 64 channels of `pixels` that follow
+// each other line by line. Lines begin one column to the left of the image, the first of them one above it; there are
+// as many as the image has. What lies outside of an image is zero.
+CUtensorMap pixel_map(const void* data, const std::array<int64_t, 4>& sizes, int pixels);
+
 }  // namespace sam3::cuda

@@ -28,6 +28,10 @@ Tensor upload_rows(CudaDevice& device, const std::vector<Tensor>& parts, DType t
 void multiply_rows(const ExecContext& context, const Tensor& x, const CudaLinear& weights, Activation activation,
                    const Tensor& residual, const Tensor& out, const RopeArgs& rotation = {});
 
+// The same for weights of [2, 2, C] rows: x [N, H, W, in] becomes out [N, 2H, 2W, C]. False where it cannot do that.
+bool multiply_into_pixels(const ExecContext& context, const Tensor& x, const CudaLinear& weights, Activation activation,
+                          const Tensor& out);
+
 // codes.cu: rows of f32 or bf16 as codes of e4m3, and what to multiply those with; and for which sizes.
 bool codes_take(int64_t in, int64_t out);
 void code_rows(const ExecContext& context, const Tensor& x, const Tensor& codes, const Tensor& scales);
@@ -41,7 +45,7 @@ void multiply_few_rows(const ExecContext& context, const Tensor& x, const CudaLi
 bool mma_takes(const Conv2dArgs& args, const CudaConv2d& weights);
 void conv2d_mma(const ExecContext& context, const Conv2dArgs& args, const CudaConv2d& weights);
 
-// conv2d_wgmma.cu: the same on Hopper, 3 x 3 with stride 1.
+// conv2d_wgmma.cu: the same on Hopper, 3 x 3 with stride 1, without a residual; channels in multiples of 64 and 16.
 bool wgmma_takes(const ExecContext& context, const Conv2dArgs& args, const CudaConv2d& weights);
 void conv2d_wgmma(const ExecContext& context, const Conv2dArgs& args, const CudaConv2d& weights);
 
