@@ -1,4 +1,5 @@
 #include "runtime/cuda/elements.cuh"
+#include "runtime/cuda/strided.cuh"
 #include "runtime/cuda/weights.h"
 
 #include <algorithm>
@@ -39,30 +40,41 @@ Geometry folded(Geometry g) {
     return g;
 }
 
+struct Patches {
+    uint32_t items;
+    Divisor pieces;            // of a row of patches, kEach channels each
+    Divisor across, kernel_w;  // of them: of a pixel
+    Divisor out_width, out_height;
+    int64_t first;  // row
+};
+
 // Every output pixel's patch as a row: [rows, kh, kw, C]; kEach neighbouring channels a thread.
 template <typename In, typename Out, int kEach>
-__global__ void patches_kernel(const In* x, Out* patches, Geometry g, int64_t first, int64_t items) {
-    const int64_t item = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (item >= items) return;
-    const int across = g.channels / kEach;
-    const int c = static_cast<int>(item % across) * kEach;
-    int64_t rest = item / across;
-    const int kx = static_cast<int>(rest % g.kernel_w);
-    rest /= g.kernel_w;
-    const int ky = static_cast<int>(rest % g.kernel_h);
-    const int64_t row = first + rest / g.kernel_h;
-    const int ox = static_cast<int>(row % g.out_width);
-    const int oy = static_cast<int>(row / g.out_width % g.out_height);
-    const int64_t n = row / g.out_width / g.out_height;
+__global__ void patches_kernel(const In* x, Out* patches, Geometry g, Patches p) {
+    const uint32_t item = blockIdx.x * blockDim.x + threadIdx.x;
+    if (item >= p.items) return;
+    auto row = item;
+    uint32_t piece = p.pieces.take(row);
+    row += static_cast<uint32_t>(p.first);
+    const auto c = static_cast<int>(p.across.take(piece)) * kEach;
+    const auto kx = static_cast<int>(p.kernel_w.take(piece));
+    const auto ky = static_cast<int>(piece);
+    const auto ox = static_cast<int>(p.out_width.take(row));
+    const auto oy = static_cast<int>(p.out_height.take(row));
     const int y = oy * g.stride - g.padding + ky;
     const int x_at = ox * g.stride_x - g.padding + kx;
     const bool inside = y >= 0 && y < g.height && x_at >= 0 && x_at < g.width;
-    const In* from = x + ((n * g.height + y) * g.width + x_at) * g.channels + c;
+    const In* from = x + ((static_cast<int64_t>(row) * g.height + y) * g.width + x_at) * g.channels + c;
+    Out* const to = patches + static_cast<int64_t>(item) * kEach;
     if constexpr (kEach == 4) {
-        store4(patches + item * 4, inside ? load4(from) : float4{0, 0, 0, 0});
+        store4(to, inside ? load4(from) : float4{0, 0, 0, 0});
+    } else if constexpr (kEach == 2) {
+        const float low = inside ? to_float(from[0]) : 0.0F;
+        const float high = inside ? to_float(from[1]) : 0.0F;
+        to[0] = from_float<Out>(low);
+        to[1] = from_float<Out>(high);
     } else {
-#pragma unroll
-        for (int i = 0; i < kEach; ++i) patches[item * kEach + i] = from_float<Out>(inside ? to_float(from[i]) : 0.0F);
+        *to = from_float<Out>(inside ? to_float(*from) : 0.0F);
     }
 }
 
@@ -74,9 +86,16 @@ void fill_patches(const ExecContext& context, const Conv2dArgs& args, const Tens
                 using In = typename decltype(in)::type;
                 using Out = typename decltype(out)::type;
                 const auto start = [&](auto kernel, int each) {
-                    const int64_t items = patches.numel() / each;
-                    const auto grid = static_cast<unsigned>(blocks_for(items, kThreads));
-                    kernel<<<grid, kThreads, 0, stream>>>(args.x.data<In>(), patches.data<Out>(), g, first, items);
+                    const uint32_t items = count_of("conv2d", patches.numel() / each);
+                    const Patches p{items,
+                                    Divisor(patches.dim(1) / each),
+                                    Divisor(g.channels / each),
+                                    Divisor(g.kernel_w),
+                                    Divisor(g.out_width),
+                                    Divisor(g.out_height),
+                                    first};
+                    kernel<<<static_cast<unsigned>(blocks_for(items, kThreads)), kThreads, 0, stream>>>(
+                        args.x.data<In>(), patches.data<Out>(), g, p);
                 };
                 if (g.channels % 4 == 0)
                     start(patches_kernel<In, Out, 4>, 4);

@@ -41,9 +41,10 @@ public:
         attribute.val.clusterDim = {blocks, 1, 1};
         return *this;
     }
-    // Only Hopper and later can; the kernel must call wait_for_earlier().
+    // Only Hopper and later can; the kernel must call wait_for_earlier(). Not in a branch: blocks that wait there for a
+    // long kernel to end would fill the multiprocessors that it leaves to the work beside it.
     KernelLaunch& early(const ExecContext& context) {
-        if (!device_of(context).is_hopper()) return *this;
+        if (!device_of(context).is_hopper() || device_of(context).lane() == Lane::branch) return *this;
         cudaLaunchAttribute& attribute = attributes_[config_.numAttrs++];
         attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
         attribute.val.programmaticStreamSerializationAllowed = 1;
