@@ -39,9 +39,12 @@ public:
         session_->wait_for_steps(host);
         const double encode = waited([&] { session_->encode(pictures_); });
         times.waits["image_alone"].push_back(encode);
+        ConceptPrompt expected;
+        expected.text = job_.text;
         const auto from_pixels = [&](const auto& prompt) {
             if (host) return encode + waited(prompt);
             return waited([&] {
+                if (phrases) session_->expect({&expected, 1});
                 session_->encode(pictures_);
                 prompt();
             });
@@ -91,6 +94,7 @@ private:
         prompt.text = job_.text;
         model.forget_phrases();
         times.waits["on_device"].push_back(waited([&] {
+            session_->expect({&prompt, 1});
             session_->encode_on_device(pixels);
             session_->segment_on_device(prompt, kMasks);
         }));

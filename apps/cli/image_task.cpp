@@ -133,6 +133,7 @@ void load_masks(ImageTask& task) {
 }
 
 Segmentation segment_image(ImageSession& session, const Image& image, const ImageTask& task) {
+    session.expect(task.concepts);
     session.encode({&image, 1});
     std::vector<ConceptPrompt> prompts = task.concepts;
     for (ConceptPrompt& prompt : prompts)

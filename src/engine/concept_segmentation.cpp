@@ -130,6 +130,12 @@ GeometryPrompt ImageSession::geometry_of(const ConceptPrompt& prompt) const {
     return geometry;
 }
 
+void ImageSession::expect(std::span<const ConceptPrompt> prompts) {
+    if (ops_.device().is_host() || wait_for_steps_) return;  // nothing runs beside anything else
+    for (const ConceptPrompt& prompt : prompts)
+        if (!is_blank(prompt.text)) model_->text_features(ops_, prompt.text);
+}
+
 PromptPart ImageSession::encode_prompt(const ConceptPrompt& prompt) {
     if (prompt.image < 0 || prompt.image >= static_cast<int>(sizes_.size()))
         fail("the prompt asks for image ", prompt.image, ", but ", sizes_.size(), " were encoded");
@@ -235,17 +241,23 @@ DeviceDetections ImageSession::segment_on_device(const ConceptPrompt& prompt, in
     const PromptPart part = encode_prompt(prompt);
     const DetectorFeatures features = features_for({&prompt, 1});
     const Timing timing = time_step("concept_decoder");
-    const Sam3Detector::Output output =
-        model_->detector().detect(ops_, features, model_->detector().join(ops_, {part}));
-    const Tensor scores = ops_.mul(ops_.unary(output.logits.reshape({1, output.logits.numel()}), Unary::sigmoid),
-                                   ops_.unary(output.presence.reshape({1, 1}), Unary::sigmoid));
-    const auto [best, queries] = ops_.topk(scores, std::min(count, scores.numel()));
-    const Tensor logits = model_->detector().masks(ops_, output.pixels, output.chosen(ops_, 0, queries));
-    const bool sigmoid_first = model_->behaviour().sigmoid_before_upsampling;
-    const Tensor maps = sigmoid_first ? ops_.unary(logits.select(0, 0), Unary::sigmoid) : logits.select(0, 0);
+    const Sam3Detector::Output found = model_->detector().detect(ops_, features, model_->detector().join(ops_, {part}));
     const ImageSize& size = sizes_[static_cast<size_t>(prompt.image)];
-    return {best, ops_.gather_rows(output.boxes, queries),
-            ops_.resize_above(maps, size.height, size.width, sigmoid_first ? 0.5F : 0.0F)};
+    const std::vector<Tensor> inputs = {found.logits,        found.presence,      found.boxes,
+                                        found.masks.vectors, found.masks.offsets, found.pixels};
+    const std::string name = str("best masks: ", count, " of ", size.width, " x ", size.height);
+    const std::vector<Tensor> best = ops_.stage(name, inputs, [&](const std::vector<Tensor>& in) {
+        const Sam3Detector::Output output{in[0], in[1], in[2], {in[3], in[4]}, in[5]};
+        const Tensor scores = ops_.mul(ops_.unary(output.logits.reshape({1, output.logits.numel()}), Unary::sigmoid),
+                                       ops_.unary(output.presence.reshape({1, 1}), Unary::sigmoid));
+        const auto [highest, queries] = ops_.topk(scores, std::min(count, scores.numel()));
+        const Tensor logits = model_->detector().masks(ops_, output.pixels, output.chosen(ops_, 0, queries));
+        const bool sigmoid_first = model_->behaviour().sigmoid_before_upsampling;
+        const Tensor maps = sigmoid_first ? ops_.unary(logits.select(0, 0), Unary::sigmoid) : logits.select(0, 0);
+        return std::vector<Tensor>{highest, ops_.gather_rows(output.boxes, queries),
+                                   ops_.resize_above(maps, size.height, size.width, sigmoid_first ? 0.5F : 0.0F)};
+    });
+    return {best[0], best[1], best[2]};
 }
 
 // answers: the row of answers_of

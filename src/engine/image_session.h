@@ -100,6 +100,9 @@ class ImageSession {
 public:
     ImageSession(std::shared_ptr<const Model> model, int threads);
 
+    // What will be asked, where that is known before the image: a GPU then has phrases to read while the host prepares
+    // the image. Not needed otherwise.
+    void expect(std::span<const ConceptPrompt> prompts);
     void encode(std::span<const Image> images);
     // Pixels that are in the device's memory already, u8 [N, S, S, 3], S the network's own size.
     void encode_on_device(const Tensor& pixels);

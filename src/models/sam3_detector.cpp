@@ -88,7 +88,7 @@ PromptTokens Sam3Detector::join(Ops& ops, const std::vector<PromptPart>& parts) 
         longest = std::max(longest, part.text.dim(0) + (part.geometry ? part.geometry.dim(1) : 0));
 
     PromptTokens prompt;
-    prompt.tokens = ops.full({batch, longest, config_.neck.hidden_size}, 0.0F);
+    if (batch > 1) prompt.tokens = ops.full({batch, longest, config_.neck.hidden_size}, 0.0F);
     Tensor mask = Tensor::host({batch, longest}, DType::u8);
     Tensor mean = Tensor::host({batch, 1, longest});
     std::memset(mask.raw(), 0, static_cast<size_t>(mask.numel()));
@@ -96,8 +96,14 @@ PromptTokens Sam3Detector::join(Ops& ops, const std::vector<PromptPart>& parts) 
         const PromptPart& part = parts[static_cast<size_t>(b)];
         const int64_t text = part.text.dim(0);
         const int64_t geometry = part.geometry ? part.geometry.dim(1) : 0;
-        ops.copy_(prompt.tokens.select(0, b).slice(0, 0, text), part.text);
-        if (geometry > 0) ops.copy_(prompt.tokens.select(0, b).slice(0, text, geometry), part.geometry.select(0, 0));
+        if (batch == 1) {
+            prompt.tokens = part.text.unsqueeze(0);
+            if (geometry > 0) prompt.tokens = ops.concat({prompt.tokens, part.geometry}, 1);
+        } else {
+            ops.copy_(prompt.tokens.select(0, b).slice(0, 0, text), part.text);
+            if (geometry > 0)
+                ops.copy_(prompt.tokens.select(0, b).slice(0, text, geometry), part.geometry.select(0, 0));
+        }
         uint8_t* valid = mask.data<uint8_t>() + b * longest;
         std::fill_n(valid, part.text_valid, uint8_t{1});
         std::fill_n(valid + text, geometry, uint8_t{1});
