@@ -2,6 +2,8 @@
 #include "runtime/cuda/strided.cuh"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 // Resizing of [N, H, W, C] maps. Positions are computed as on the CPU to the last bit: intrinsics keep the compiler
 // from fusing what is rounded twice there.
@@ -263,6 +265,7 @@ struct AboveMaps {
     uint32_t height, width;
     float scale_down, scale_across;
     float threshold;
+    float limit;  // where no value lies above it, none of the sums lies above the threshold
 };
 
 constexpr int kAboveColumns = 4;  // of a thread, side by side
@@ -330,28 +333,41 @@ __global__ void above_kernel(AboveMaps maps, const T* x, uint8_t* out) {
     }
 }
 
-// The usual case, in which both sizes grow: a block of kStrip columns blends its input rows across into shared memory,
-// once for all of its output rows, and each of its warps blends these downwards.
-constexpr int kStripColumns = 8;                    // of a thread, side by side
-constexpr int kStrip = 32 * kStripColumns;          // of a block
-constexpr int kStripRows = 16;                      // of a warp
+// The usual case, in which both sizes grow: a block brings the input that its part of a mask lies on into shared memory.
+// Each of its warps then walks down some output rows, in which a thread has kFours times four neighbouring columns: an
+// input row is blended across once, for the output rows above and below it.
+constexpr int kFours = 2;
+constexpr int kStrip = 32 * 4 * kFours;             // columns of a block
+constexpr int kWarps = 4;                           // of a block
+constexpr int kMostRows = 32;                       // of a warp
+constexpr int kFewestRows = 8;
 constexpr int kRowsTogether = 4;                    // input rows that a thread has under way
-constexpr int kColumnsTogether = 2;                 // and output columns
-constexpr int kMostWarps = 4;                       // of a block
-constexpr size_t kStripMemory = size_t{47} << 10U;  // of a block, besides its BlendedRows: 48 KiB in all
+constexpr size_t kStripMemory = size_t{24} << 10U;  // of a block, unless the fewest rows need more
 
-// Where an output row lies between the input rows that its block has blended.
-struct BlendedRow {
-    int first, second;
-    float weight[2];
+// What a block makes room for, in input elements: positions are rounded, and the element after the last is read.
+struct StripRoom {
+    int rows;    // of the output, of a warp
+    int stride;  // of an input row
+    size_t bytes;
+
+    explicit StripRoom(const AboveMaps& maps) : rows(kMostRows), stride(0), bytes(0) {
+        const auto room_for = [](int outputs, float scale) {
+            return static_cast<int>(static_cast<float>(outputs - 1) * scale) + 4;
+        };
+        stride = (room_for(kStrip, maps.scale_across) + 3 + 3) / 4 * 4;  // may begin up to three earlier
+        const auto needed = [&] {
+            return static_cast<size_t>(room_for(kWarps * rows, maps.scale_down) * stride) * sizeof(float);
+        };
+        while (needed() > kStripMemory && rows > kFewestRows) rows /= 2;
+        bytes = needed();
+    }
 };
 
-// Input rows that a block of so many warps makes room for: one more than the scale says, because positions are rounded,
-// and what is read together.
-int room_for(const AboveMaps& maps, int warps) {
-    const auto most = static_cast<int64_t>(static_cast<float>(warps * kStripRows - 1) * maps.scale_down) + 4;
-    return static_cast<int>(blocks_for(most, kRowsTogether)) * kRowsTogether;
-}
+// Where an output row lies between input rows: its first, counted from the block's.
+struct BlendedRow {
+    int first;
+    float weight[2];
+};
 
 // The sum of two values with their weights. The first of four columns rounds the first product and the others the
 // second, as above_kernel does: so a mask does not depend on which of the kernels drew it.
@@ -368,118 +384,151 @@ __device__ uint32_t signs(float a, float b, float c, float d) {
     return __byte_perm(low, high, 0x5410) & 0x01010101U;
 }
 
-// What a column of a strip is made of, across.
-struct StripColumn {
-    uint32_t rounded_at, at;
-    float rounded_weight, weight;
-
-    StripColumn() = default;
-    // As in weighted_sum(), with the choice made once for all rows.
-    __device__ StripColumn(const AboveMaps& maps, uint32_t column) {
-        const TwoTaps across(min(column, maps.width - 1), maps.in_width, maps.width, maps.scale_across);
-        const bool first_of_four = column % 4 == 0;
-        rounded_at = across.first + (first_of_four ? 0 : across.step);
-        at = across.first + (first_of_four ? across.step : 0);
-        rounded_weight = across.weight[first_of_four ? 0 : 1];
-        weight = across.weight[first_of_four ? 1 : 0];
+// Copies rows from `first` and columns from `from` on, [rows, stride], kWidth elements at a time. What lies behind the
+// last row or column repeats it. Returns whether any of it may lead to a value above the threshold.
+template <int kWidth, typename T>
+__device__ bool fetch_strip(const AboveMaps& maps, const T* x, int first, int rows, int from, int columns, int stride,
+                            float* strip) {
+    bool any = false;
+    for (int c = threadIdx.x * kWidth; c < columns; c += 32 * kWidth) {
+        const bool behind = from + c >= maps.in_width;
+        const T* const top = x + (behind ? maps.in_width - kWidth : from + c);
+#pragma unroll kRowsTogether
+        for (int r = threadIdx.y; r < rows; r += kWarps) {
+            float4 value = load_some<kWidth>(top + static_cast<int64_t>(min(first + r, maps.in_height - 1)) *
+                                                       maps.in_width);
+            if constexpr (kWidth == 4) {
+                if (behind) value = {value.w, value.w, value.w, value.w};
+                any = any || value.y > maps.limit || value.z > maps.limit || value.w > maps.limit;
+            }
+            any = any || value.x > maps.limit;
+            store_some<kWidth>(strip + r * stride + c, value);
+        }
     }
-    template <typename T>
-    __device__ float blend(const T* from, uint32_t row_at) const {
-        return __fmaf_rn(weight, to_float(__ldg(from + (at + row_at))),
-                         __fmul_rn(rounded_weight, to_float(__ldg(from + (rounded_at + row_at)))));
+    return any;
+}
+
+// A thread's columns, 4 * kFours: values and what they are blended of.
+struct StripColumns {
+    uint32_t at[4 * kFours];
+    float weight[4 * kFours][2];
+
+    __device__ StripColumns(const AboveMaps& maps, uint32_t column, int from) {
+#pragma unroll
+        for (int c = 0; c < 4 * kFours; ++c) {
+            const TwoTaps across(min(column + c / 4 * 128 + c % 4, maps.width - 1), maps.in_width, maps.width,
+                                 maps.scale_across);
+            at[c] = across.first - from;
+            weight[c][0] = across.weight[0];
+            weight[c][1] = across.weight[1];
+        }
+    }
+    __device__ void blend(const float* row, float (&values)[4 * kFours]) const {
+#pragma unroll
+        for (int c = 0; c < 4 * kFours; ++c)
+            values[c] = weighted_sum(c, weight[c][0], row[at[c]], weight[c][1], row[at[c] + 1]);
     }
 };
 
-// Blends `rows` input rows across, [rows, kStrip]; writes up to a multiple of kRowsTogether. Of each eight columns the
-// first four lie in the first half of a row and the others in the second, so that neighbouring threads read
-// neighbouring float4s later.
-template <typename T>
-__device__ void blend_strip(const AboveMaps& maps, const T* from, int rows, float* blended) {
-    const uint32_t threads = blockDim.y * 32;
-    // Says that nothing is known of the pointer: the compiler would take it apart, at four instructions for each value.
-    asm("" : "+l"(from));
-    for (uint32_t first = threadIdx.y * 32 + threadIdx.x; first < kStrip; first += kColumnsTogether * threads) {
-        StripColumn columns[kColumnsTogether];
-#pragma unroll
-        for (uint32_t c = 0; c < kColumnsTogether; ++c) {
-            const uint32_t i = first + c * threads;
-            columns[c] = StripColumn(
-                maps, blockIdx.x * kStrip + i % (kStrip / 2) / 4 * kStripColumns + i / (kStrip / 2) * 4 + i % 4);
-        }
-        for (int row = 0; row < rows; row += kRowsTogether) {
-            float values[kRowsTogether][kColumnsTogether];
-#pragma unroll
-            for (int r = 0; r < kRowsTogether; ++r)
-#pragma unroll
-                for (int c = 0; c < kColumnsTogether; ++c)
-                    values[r][c] = columns[c].blend(from, min(row + r, rows - 1) * maps.in_width);
-#pragma unroll
-            for (int r = 0; r < kRowsTogether; ++r)
-#pragma unroll
-                for (int c = 0; c < kColumnsTogether; ++c)
-                    blended[(row + r) * kStrip + first + c * threads] = values[r][c];
-        }
-    }
-}
-
-__device__ void read_strip(const float* blended, int row, float (&values)[kStripColumns]) {
-    const float* const own = blended + row * kStrip + threadIdx.x * 4;
-    const float4 low = load4(own);
-    const float4 high = load4(own + kStrip / 2);
-    values[0] = low.x, values[1] = low.y, values[2] = low.z, values[3] = low.w;
-    values[4] = high.x, values[5] = high.y, values[6] = high.z, values[7] = high.w;
-}
-
-template <typename T>
-__global__ void magnified_above(AboveMaps maps, bool whole, const T* x, uint8_t* out) {
+template <int kWidth, bool kWhole, typename T>
+__global__ void __launch_bounds__(kWarps * 32)
+    magnified_above(AboveMaps maps, uint32_t warp_rows, int stride, const T* x, uint8_t* out) {
     extern __shared__ float4 strip_memory[];
-    __shared__ BlendedRow rows[kMostWarps * kStripRows];
-    auto* const blended = reinterpret_cast<float*>(strip_memory);
-    const uint32_t first_row = blockIdx.y * blockDim.y * kStripRows;
-    const uint32_t end = min(first_row + blockDim.y * kStripRows, maps.height);
+    __shared__ BlendedRow rows[kWarps][kMostRows + 1];
+    auto* const strip = reinterpret_cast<float*>(strip_memory);
+    const uint32_t first_row = blockIdx.y * kWarps * warp_rows;
+    const uint32_t end = min(first_row + kWarps * warp_rows, maps.height);
     const auto down_of = [&](uint32_t row) { return TwoTaps(row, maps.in_height, maps.height, maps.scale_down); };
+    const auto across_of = [&](uint32_t column) {
+        return TwoTaps(column, maps.in_width, maps.width, maps.scale_across);
+    };
     const int first = down_of(first_row).first;
-    const TwoTaps last = down_of(end - 1);
-    for (uint32_t i = threadIdx.y * 32 + threadIdx.x; i < end - first_row; i += blockDim.y * 32) {
-        const TwoTaps down = down_of(first_row + i);
-        rows[i] = {down.first - first, down.first + down.step - first, {down.weight[0], down.weight[1]}};
-    }
+    const uint32_t first_column = blockIdx.x * kStrip;
+    const int from = across_of(first_column).first / kWidth * kWidth;
+    const int columns = across_of(min(first_column + kStrip, maps.width) - 1).first + 2 - from;
     const int64_t map = blockIdx.z;
-    blend_strip(maps, x + (map * maps.in_height + first) * maps.in_width, last.first + last.step - first + 1, blended);
-    __syncthreads();
+    const uint32_t own_row = first_row + threadIdx.y * warp_rows;
+    const uint32_t own_end = min(own_row + warp_rows, end);
+    for (uint32_t i = threadIdx.x; i <= warp_rows; i += 32) {
+        const TwoTaps down = down_of(own_row + i);
+        rows[threadIdx.y][i] = {own_row + i < own_end ? down.first - first : -1, {down.weight[0], down.weight[1]}};
+    }
+    const bool any = fetch_strip<kWidth>(maps, x + map * maps.in_height * maps.in_width, first,
+                                         down_of(end - 1).first + 2 - first, from, columns, stride, strip);
+    const bool empty = __syncthreads_or(any ? 1 : 0) == 0;
 
-    const uint32_t column = blockIdx.x * kStrip + threadIdx.x * kStripColumns;
-    const uint32_t own_row = first_row + threadIdx.y * kStripRows;
-    if (column >= maps.width) return;
+    const uint32_t column = first_column + threadIdx.x * 4;
+    if (column >= maps.width || own_row >= end) return;
     uint8_t* to = out + (map * maps.height + own_row) * maps.width + column;
-    float upper[kStripColumns], lower[kStripColumns];
-    int known = -2;  // the input row that `upper` holds; `lower` has the next
-    for (uint32_t row = own_row; row < min(own_row + kStripRows, end); ++row, to += maps.width) {
-        const BlendedRow down = rows[row - first_row];
-        if (down.first != known) {
-            if (down.first == known + 1) {
-#pragma unroll
-                for (int c = 0; c < kStripColumns; ++c) upper[c] = lower[c];
-            } else {
-                read_strip(blended, down.first, upper);
-            }
-            read_strip(blended, down.second, lower);
-            known = down.first;
-        }
-        float below[kStripColumns];  // negative where the value is above the threshold; not where it is no number
-#pragma unroll
-        for (int c = 0; c < kStripColumns; ++c)
-            below[c] = maps.threshold - weighted_sum(c, down.weight[0], upper[c], down.weight[1], lower[c]);
-        const uint2 above = {signs(below[0], below[1], below[2], below[3]),
-                             signs(below[4], below[5], below[6], below[7])};
-        if (whole) {
-            *reinterpret_cast<uint2*>(to) = above;
+    const auto store = [&](int four, uint32_t above) {
+        const uint32_t at = four * 128;
+        if constexpr (kWhole) {
+            if (column + at < maps.width) __stcs(reinterpret_cast<uint32_t*>(to + at), above);
         } else {
 #pragma unroll
-            for (int c = 0; c < kStripColumns; ++c)
-                if (column + c < maps.width) to[c] = static_cast<uint8_t>((c < 4 ? above.x : above.y) >> (c % 4 * 8));
+            for (uint32_t c = 0; c < 4; ++c)
+                if (column + at + c < maps.width) to[at + c] = static_cast<uint8_t>(above >> (c * 8));
         }
+    };
+    if (empty) {
+        for (uint32_t row = own_row; row < own_end; ++row, to += maps.width)
+#pragma unroll
+            for (int four = 0; four < kFours; ++four) store(four, 0);
+        return;
     }
+    const StripColumns own(maps, column, from);
+    const BlendedRow* next = rows[threadIdx.y];
+    BlendedRow down = *next;
+    const float* row = strip + down.first * stride;
+    // The output rows between two input rows, of which the first is number `first`.
+    const auto draw = [&](int number, const float(&upper)[4 * kFours], const float(&lower)[4 * kFours]) {
+        while (down.first == number) {
+            const float upper_weight = down.weight[0], lower_weight = down.weight[1];
+            down = *++next;
+#pragma unroll
+            for (int four = 0; four < kFours; ++four) {
+                float below[4];  // negative where the value is above the threshold; not where it is no number
+#pragma unroll
+                for (int c = 0; c < 4; ++c)
+                    below[c] = maps.threshold - weighted_sum(c, upper_weight, upper[four * 4 + c], lower_weight,
+                                                             lower[four * 4 + c]);
+                store(four, signs(below[0], below[1], below[2], below[3]));
+            }
+            to += maps.width;
+        }
+    };
+    float even[4 * kFours], odd[4 * kFours];
+    own.blend(row, even);
+    for (int number = down.first; down.first >= 0; number += 2) {
+        own.blend(row += stride, odd);
+        draw(number, even, odd);
+        if (down.first < 0) break;
+        own.blend(row += stride, even);
+        draw(number + 1, odd, even);
+    }
+}
+
+// Sums are rounded a few times, each time by less than a part in 10 million.
+float limit_of(float threshold) {
+    constexpr float kTiny = 1e-30F;  // numbers beside which rounding is not relative any more
+    const float size = std::abs(threshold);
+    if (size > 0 && size < kTiny) return -std::numeric_limits<float>::infinity();
+    return threshold - size * 1e-5F;
+}
+
+template <typename T>
+void start_magnified(const AboveMaps& maps, const T* x, uint8_t* out, cudaStream_t stream) {
+    const StripRoom room(maps);
+    const dim3 grid(static_cast<unsigned>(blocks_for(maps.width, kStrip)),
+                    static_cast<unsigned>(blocks_for(maps.height, kWarps * room.rows)),
+                    static_cast<unsigned>(maps.count));
+    const bool whole = maps.width % 4 == 0 && is_aligned(out, 4);
+    for_width(maps.in_width % 4 == 0 && is_aligned(x, 4 * sizeof(T)), [&](auto width) {
+        constexpr int kWidth = decltype(width)::value;
+        const auto kernel = whole ? magnified_above<kWidth, true, T> : magnified_above<kWidth, false, T>;
+        kernel<<<grid, dim3(32, kWarps), room.bytes, stream>>>(maps, static_cast<uint32_t>(room.rows), room.stride, x,
+                                                               out);
+    });
 }
 
 }  // namespace
@@ -494,31 +543,21 @@ void resize_above(const ExecContext& context, const ResizeAboveArgs& args) {
     maps.scale_down = scale_of(maps.in_height, maps.height);
     maps.scale_across = scale_of(maps.in_width, maps.width);
     maps.threshold = args.threshold;
-    const auto grid_of = [&](int64_t columns, int64_t rows) {
-        return dim3(static_cast<unsigned>(blocks_for(maps.width, columns)),
-                    static_cast<unsigned>(blocks_for(maps.height, rows)),
+    maps.limit = limit_of(args.threshold);
+    const dim3 grid(static_cast<unsigned>(blocks_for(maps.width, kAboveBlock.x * kAboveColumns)),
+                    static_cast<unsigned>(blocks_for(maps.height, kAboveBlock.y * kAboveRows)),
                     static_cast<unsigned>(std::min(maps.count, kMostLayers)));
-    };
-    constexpr uint32_t kMostColumns = 1U << 24U;  // so that 32 bits count what a block reads
-    const bool magnifies = args.x.dim(1) < args.out.dim(1) && args.x.dim(2) < args.out.dim(2) &&
-                           maps.width <= kMostColumns && maps.count <= kMostLayers;
-    const auto memory = [&](int warps) { return static_cast<size_t>(room_for(maps, warps)) * kStrip * sizeof(float); };
-    // Half of the warps always need little enough, because their rows grow.
-    const int warps = memory(kMostWarps) <= kStripMemory ? kMostWarps : kMostWarps / 2;
+    const bool magnifies =
+        args.x.dim(1) < args.out.dim(1) && args.x.dim(2) < args.out.dim(2) && maps.count <= kMostLayers;
     for_float_type(args.x.dtype(), [&](auto type) {
         using T = typename decltype(type)::type;
         const T* const x = args.x.data<const T>();
         auto* const out = args.out.data<uint8_t>();
         launch(context, "resize_above", [&](cudaStream_t stream) {
-            if (magnifies) {
-                const bool whole = maps.width % kStripColumns == 0 && is_aligned(out, kStripColumns);
-                magnified_above<T><<<grid_of(kStrip, warps * kStripRows), dim3(32, warps), memory(warps), stream>>>(
-                    maps, whole, x, out);
-            } else {
-                above_kernel<T>
-                    <<<grid_of(kAboveBlock.x * kAboveColumns, kAboveBlock.y * kAboveRows), kAboveBlock, 0, stream>>>(
-                        maps, x, out);
-            }
+            if (magnifies)
+                start_magnified(maps, x, out, stream);
+            else
+                above_kernel<T><<<grid, kAboveBlock, 0, stream>>>(maps, x, out);
         });
     });
 }
