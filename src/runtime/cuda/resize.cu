@@ -1,9 +1,8 @@
 #include "runtime/cuda/early.cuh"
+#include "runtime/cuda/mma.cuh"
 #include "runtime/cuda/strided.cuh"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 // Resizing of [N, H, W, C] maps. Positions are computed as on the CPU to the last bit: intrinsics keep the compiler
 // from fusing what is rounded twice there.
@@ -265,7 +264,6 @@ struct AboveMaps {
     uint32_t height, width;
     float scale_down, scale_across;
     float threshold;
-    float limit;  // where no value lies above it, none of the sums lies above the threshold
 };
 
 constexpr int kAboveColumns = 4;  // of a thread, side by side
@@ -333,41 +331,17 @@ __global__ void above_kernel(AboveMaps maps, const T* x, uint8_t* out) {
     }
 }
 
-// The usual case, in which both sizes grow: a block brings the input that its part of a mask lies on into shared memory.
-// Each of its warps then walks down some output rows, in which a thread has kFours times four neighbouring columns: an
-// input row is blended across once, for the output rows above and below it.
+// The usual case, in which both sizes grow. A block draws some rows of a mask: it brings the input rows beside them
+// into shared memory, and each of its warps walks down a strip of columns, in which a thread has kFours times four
+// neighbours. An input row is blended across once, for the output rows above and below it.
 constexpr int kFours = 2;
-constexpr int kStrip = 32 * 4 * kFours;             // columns of a block
-constexpr int kWarps = 4;                           // of a block
-constexpr int kMostRows = 32;                       // of a warp
-constexpr int kFewestRows = 8;
-constexpr int kRowsTogether = 4;                    // input rows that a thread has under way
-constexpr size_t kStripMemory = size_t{24} << 10U;  // of a block, unless the fewest rows need more
-
-// What a block makes room for, in input elements: positions are rounded, and the element after the last is read.
-struct StripRoom {
-    int rows;    // of the output, of a warp
-    int stride;  // of an input row
-    size_t bytes;
-
-    explicit StripRoom(const AboveMaps& maps) : rows(kMostRows), stride(0), bytes(0) {
-        const auto room_for = [](int outputs, float scale) {
-            return static_cast<int>(static_cast<float>(outputs - 1) * scale) + 4;
-        };
-        stride = (room_for(kStrip, maps.scale_across) + 3 + 3) / 4 * 4;  // may begin up to three earlier
-        const auto needed = [&] {
-            return static_cast<size_t>(room_for(kWarps * rows, maps.scale_down) * stride) * sizeof(float);
-        };
-        while (needed() > kStripMemory && rows > kFewestRows) rows /= 2;
-        bytes = needed();
-    }
-};
-
-// Where an output row lies between input rows: its first, counted from the block's.
-struct BlendedRow {
-    int first;
-    float weight[2];
-};
+constexpr uint32_t kFour = 4 * 32;  // columns of a warp's fours
+constexpr uint32_t kStrip = kFours * kFour;
+constexpr int64_t kMostWarps = 8;  // of a block
+constexpr int64_t kMostRows = 48;  // of the output, of a block
+constexpr int64_t kFewRows = 12;
+constexpr int64_t kManyBlocks = 1024;  // which have no need of more, with fewer rows
+constexpr size_t kStripMemory = size_t{47} << 10U;
 
 // The sum of two values with their weights. The first of four columns rounds the first product and the others the
 // second, as above_kernel does: so a mask does not depend on which of the kernels drew it.
@@ -384,151 +358,162 @@ __device__ uint32_t signs(float a, float b, float c, float d) {
     return __byte_perm(low, high, 0x5410) & 0x01010101U;
 }
 
-// Copies rows from `first` and columns from `from` on, [rows, stride], kWidth elements at a time. What lies behind the
-// last row or column repeats it. Returns whether any of it may lead to a value above the threshold.
+// A position between input elements: after the first, by a fraction of the way to the next.
+struct Between {
+    int first;
+    float fraction;
+
+    Between() = default;
+    // As in TwoTaps, of an output that is larger.
+    __device__ Between(uint32_t i, int in, float scale) {
+        const float source = fmaxf(fmaf(scale, static_cast<float>(i) + 0.5F, -0.5F), 0.0F);
+        first = min(static_cast<int>(source), in - 1);
+        fraction = __saturatef(source - static_cast<float>(first));
+    }
+};
+
+// Brings rows of `columns` elements into shared memory, kWidth at a time; it does not wait for pieces of 16 bytes. What
+// lies behind the `last` element of a row repeats it.
 template <int kWidth, typename T>
-__device__ bool fetch_strip(const AboveMaps& maps, const T* x, int first, int rows, int from, int columns, int stride,
-                            float* strip) {
-    bool any = false;
-    for (int c = threadIdx.x * kWidth; c < columns; c += 32 * kWidth) {
-        const bool behind = from + c >= maps.in_width;
-        const T* const top = x + (behind ? maps.in_width - kWidth : from + c);
-#pragma unroll kRowsTogether
-        for (int r = threadIdx.y; r < rows; r += kWarps) {
-            float4 value = load_some<kWidth>(top + static_cast<int64_t>(min(first + r, maps.in_height - 1)) *
-                                                       maps.in_width);
-            if constexpr (kWidth == 4) {
-                if (behind) value = {value.w, value.w, value.w, value.w};
-                any = any || value.y > maps.limit || value.z > maps.limit || value.w > maps.limit;
-            }
-            any = any || value.x > maps.limit;
-            store_some<kWidth>(strip + r * stride + c, value);
+__device__ void fetch_rows(const T* x, int in_width, int rows, int columns, int last, int stride, T* input) {
+    for (int c = static_cast<int>(threadIdx.y * 32 + threadIdx.x) * kWidth; c < columns;
+         c += static_cast<int>(blockDim.y) * 32 * kWidth) {
+        const T* source = x + min(c, last);
+        T* to = input + c;
+        if (kWidth > 1 && c <= last) {
+            unsigned address = shared_address(to);
+            for (int r = 0; r < rows; ++r, source += in_width, address += stride * sizeof(T))
+                copy_async(address, source, true);
+        } else {
+            for (int r = 0; r < rows; ++r, source += in_width, to += stride) *to = *source;
         }
     }
-    return any;
 }
 
-// A thread's columns, 4 * kFours: values and what they are blended of.
+// A thread's columns: what they are blended of, across.
 struct StripColumns {
-    uint32_t at[4 * kFours];
+    int at[4 * kFours];
     float weight[4 * kFours][2];
 
     __device__ StripColumns(const AboveMaps& maps, uint32_t column, int from) {
 #pragma unroll
         for (int c = 0; c < 4 * kFours; ++c) {
-            const TwoTaps across(min(column + c / 4 * 128 + c % 4, maps.width - 1), maps.in_width, maps.width,
-                                 maps.scale_across);
+            const Between across(column + c / 4 * kFour + c % 4, maps.in_width, maps.scale_across);
             at[c] = across.first - from;
-            weight[c][0] = across.weight[0];
-            weight[c][1] = across.weight[1];
+            weight[c][0] = 1.0F - across.fraction;
+            weight[c][1] = across.fraction;
         }
     }
-    __device__ void blend(const float* row, float (&values)[4 * kFours]) const {
+    template <typename T>
+    __device__ void blend(const T* row, float (&values)[4 * kFours]) const {
 #pragma unroll
         for (int c = 0; c < 4 * kFours; ++c)
-            values[c] = weighted_sum(c, weight[c][0], row[at[c]], weight[c][1], row[at[c] + 1]);
+            values[c] = weighted_sum(c, weight[c][0], to_float(row[at[c]]), weight[c][1], to_float(row[at[c] + 1]));
     }
 };
 
-template <int kWidth, bool kWhole, typename T>
-__global__ void __launch_bounds__(kWarps * 32)
-    magnified_above(AboveMaps maps, uint32_t warp_rows, int stride, const T* x, uint8_t* out) {
-    extern __shared__ float4 strip_memory[];
-    __shared__ BlendedRow rows[kWarps][kMostRows + 1];
-    auto* const strip = reinterpret_cast<float*>(strip_memory);
-    const uint32_t first_row = blockIdx.y * kWarps * warp_rows;
-    const uint32_t end = min(first_row + kWarps * warp_rows, maps.height);
-    const auto down_of = [&](uint32_t row) { return TwoTaps(row, maps.in_height, maps.height, maps.scale_down); };
-    const auto across_of = [&](uint32_t column) {
-        return TwoTaps(column, maps.in_width, maps.width, maps.scale_across);
-    };
-    const int first = down_of(first_row).first;
-    const uint32_t first_column = blockIdx.x * kStrip;
-    const int from = across_of(first_column).first / kWidth * kWidth;
-    const int columns = across_of(min(first_column + kStrip, maps.width) - 1).first + 2 - from;
+// kAligned: rows of results are whole fours of bytes.
+template <int kWidth, bool kAligned, typename T>
+__global__ void __launch_bounds__(kMostWarps * 32, 4)
+    magnified_above(AboveMaps maps, uint32_t block_rows, int stride, const T* x, uint8_t* out) {
+    extern __shared__ uint4 strip_memory[];
+    __shared__ Between rows[kMostRows + 1];  // from the block's first input row on; less than zero after the last
+    auto* const input = reinterpret_cast<T*>(strip_memory);
+    const uint32_t first_row = blockIdx.y * block_rows;
+    const uint32_t count = min(block_rows, maps.height - first_row);
+    const uint32_t first_column = blockIdx.x * blockDim.y * kStrip;
     const int64_t map = blockIdx.z;
-    const uint32_t own_row = first_row + threadIdx.y * warp_rows;
-    const uint32_t own_end = min(own_row + warp_rows, end);
-    for (uint32_t i = threadIdx.x; i <= warp_rows; i += 32) {
-        const TwoTaps down = down_of(own_row + i);
-        rows[threadIdx.y][i] = {own_row + i < own_end ? down.first - first : -1, {down.weight[0], down.weight[1]}};
+    const auto down_of = [&](uint32_t row) { return Between(row, maps.in_height, maps.scale_down); };
+    const int first = down_of(first_row).first;
+    const int from = Between(first_column, maps.in_width, maps.scale_across).first / kWidth * kWidth;
+    // The row after the last of a map is the last once more, as is the element after the last of a row.
+    const int fetched = min(down_of(first_row + count - 1).first + 2, maps.in_height) - first;
+    const int last = maps.in_width - 1 - from;
+    fetch_rows<kWidth>(x + (map * maps.in_height + first) * maps.in_width + from, maps.in_width, fetched,
+                       min(stride, last + 2), last, stride, input);
+    commit_copies();
+    for (uint32_t i = threadIdx.y * 32 + threadIdx.x; i <= count; i += blockDim.y * 32) {
+        rows[i] = down_of(first_row + i);
+        rows[i].first = i < count ? rows[i].first - first : -1;
     }
-    const bool any = fetch_strip<kWidth>(maps, x + map * maps.in_height * maps.in_width, first,
-                                         down_of(end - 1).first + 2 - first, from, columns, stride, strip);
-    const bool empty = __syncthreads_or(any ? 1 : 0) == 0;
+    const uint32_t column = first_column + threadIdx.y * kStrip + threadIdx.x * 4;
+    const StripColumns columns(maps, column, from);
+    wait_for_copies<0>();
+    __syncthreads();
 
-    const uint32_t column = first_column + threadIdx.x * 4;
-    if (column >= maps.width || own_row >= end) return;
-    uint8_t* to = out + (map * maps.height + own_row) * maps.width + column;
-    const auto store = [&](int four, uint32_t above) {
-        const uint32_t at = four * 128;
-        if constexpr (kWhole) {
-            if (column + at < maps.width) __stcs(reinterpret_cast<uint32_t*>(to + at), above);
-        } else {
-#pragma unroll
-            for (uint32_t c = 0; c < 4; ++c)
-                if (column + at + c < maps.width) to[at + c] = static_cast<uint8_t>(above >> (c * 8));
-        }
+    if (column >= maps.width) return;
+    uint8_t* to = out + (map * maps.height + first_row) * maps.width + column;
+    const Between* next = rows;
+    Between down = *next;
+    int number = 0;  // of the input row that comes next
+    const auto blend_next = [&](float(&values)[4 * kFours]) {
+        columns.blend(input + min(number, fetched - 1) * stride, values);
+        ++number;
     };
-    if (empty) {
-        for (uint32_t row = own_row; row < own_end; ++row, to += maps.width)
-#pragma unroll
-            for (int four = 0; four < kFours; ++four) store(four, 0);
-        return;
-    }
-    const StripColumns own(maps, column, from);
-    const BlendedRow* next = rows[threadIdx.y];
-    BlendedRow down = *next;
-    const float* row = strip + down.first * stride;
-    // The output rows between two input rows, of which the first is number `first`.
-    const auto draw = [&](int number, const float(&upper)[4 * kFours], const float(&lower)[4 * kFours]) {
-        while (down.first == number) {
-            const float upper_weight = down.weight[0], lower_weight = down.weight[1];
+    // The output rows between two input rows.
+    const auto draw = [&](const float(&upper)[4 * kFours], const float(&lower)[4 * kFours]) {
+        while (down.first == number - 2) {
+            const float lower_weight = down.fraction, upper_weight = 1.0F - down.fraction;
             down = *++next;
 #pragma unroll
             for (int four = 0; four < kFours; ++four) {
                 float below[4];  // negative where the value is above the threshold; not where it is no number
 #pragma unroll
                 for (int c = 0; c < 4; ++c)
-                    below[c] = maps.threshold - weighted_sum(c, upper_weight, upper[four * 4 + c], lower_weight,
-                                                             lower[four * 4 + c]);
-                store(four, signs(below[0], below[1], below[2], below[3]));
+                    below[c] = maps.threshold -
+                               weighted_sum(c, upper_weight, upper[four * 4 + c], lower_weight, lower[four * 4 + c]);
+                const uint32_t above = signs(below[0], below[1], below[2], below[3]);
+                const uint32_t at = four * kFour;
+                if constexpr (kAligned) {
+                    if (column + at < maps.width) *reinterpret_cast<uint32_t*>(to + at) = above;
+                } else {
+#pragma unroll
+                    for (uint32_t c = 0; c < 4; ++c)
+                        if (column + at + c < maps.width) to[at + c] = static_cast<uint8_t>(above >> (c * 8));
+                }
             }
             to += maps.width;
         }
     };
     float even[4 * kFours], odd[4 * kFours];
-    own.blend(row, even);
-    for (int number = down.first; down.first >= 0; number += 2) {
-        own.blend(row += stride, odd);
-        draw(number, even, odd);
+    blend_next(even);
+    while (down.first >= 0) {
+        blend_next(odd);
+        draw(even, odd);
         if (down.first < 0) break;
-        own.blend(row += stride, even);
-        draw(number + 1, odd, even);
+        blend_next(even);
+        draw(odd, even);
     }
-}
-
-// Sums are rounded a few times, each time by less than a part in 10 million.
-float limit_of(float threshold) {
-    constexpr float kTiny = 1e-30F;  // numbers beside which rounding is not relative any more
-    const float size = std::abs(threshold);
-    if (size > 0 && size < kTiny) return -std::numeric_limits<float>::infinity();
-    return threshold - size * 1e-5F;
 }
 
 template <typename T>
 void start_magnified(const AboveMaps& maps, const T* x, uint8_t* out, cudaStream_t stream) {
-    const StripRoom room(maps);
-    const dim3 grid(static_cast<unsigned>(blocks_for(maps.width, kStrip)),
-                    static_cast<unsigned>(blocks_for(maps.height, kWarps * room.rows)),
-                    static_cast<unsigned>(maps.count));
-    const bool whole = maps.width % 4 == 0 && is_aligned(out, 4);
-    for_width(maps.in_width % 4 == 0 && is_aligned(x, 4 * sizeof(T)), [&](auto width) {
-        constexpr int kWidth = decltype(width)::value;
-        const auto kernel = whole ? magnified_above<kWidth, true, T> : magnified_above<kWidth, false, T>;
-        kernel<<<grid, dim3(32, kWarps), room.bytes, stream>>>(maps, static_cast<uint32_t>(room.rows), room.stride, x,
-                                                               out);
-    });
+    constexpr int kWide = kPiece<T>;
+    const int64_t strips = blocks_for(maps.width, kStrip);
+    const int64_t blocks = blocks_for(strips, kMostWarps);
+    const int64_t warps = blocks_for(strips, blocks);
+    // Positions are rounded, the element after the last is read, and the first may lie inside a piece.
+    const auto room_for = [](int64_t outputs, float scale) {
+        return static_cast<int64_t>(static_cast<float>(outputs - 1) * scale) + 4;
+    };
+    const int64_t stride = blocks_for(room_for(warps * kStrip, maps.scale_across) + kWide, kWide) * kWide;
+    const auto memory = [&](int64_t rows) {
+        return static_cast<size_t>(room_for(rows, maps.scale_down) * stride) * sizeof(T);
+    };
+    int64_t rows = kMostRows;
+    while (rows > kFewRows && maps.count * blocks * blocks_for(maps.height, rows) < kManyBlocks) rows /= 2;
+    while (rows > 1 && memory(rows) > kStripMemory) rows /= 2;
+    const auto start = [&](auto kernel) {
+        const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>(blocks_for(maps.height, rows)),
+                        static_cast<unsigned>(maps.count));
+        kernel<<<grid, dim3(32, static_cast<unsigned>(warps)), memory(rows), stream>>>(
+            maps, static_cast<uint32_t>(rows), static_cast<int>(stride), x, out);
+    };
+    const bool pieces = maps.in_width % kWide == 0 && is_aligned(x, 16);
+    if (maps.width % 4 == 0 && is_aligned(out, 4))
+        start(pieces ? magnified_above<kWide, true, T> : magnified_above<1, true, T>);
+    else
+        start(pieces ? magnified_above<kWide, false, T> : magnified_above<1, false, T>);
 }
 
 }  // namespace
@@ -543,7 +528,6 @@ void resize_above(const ExecContext& context, const ResizeAboveArgs& args) {
     maps.scale_down = scale_of(maps.in_height, maps.height);
     maps.scale_across = scale_of(maps.in_width, maps.width);
     maps.threshold = args.threshold;
-    maps.limit = limit_of(args.threshold);
     const dim3 grid(static_cast<unsigned>(blocks_for(maps.width, kAboveBlock.x * kAboveColumns)),
                     static_cast<unsigned>(blocks_for(maps.height, kAboveBlock.y * kAboveRows)),
                     static_cast<unsigned>(std::min(maps.count, kMostLayers)));
