@@ -446,9 +446,10 @@ __global__ void __launch_bounds__(kMostWarps * 32, 4)
     const Between* next = rows;
     Between down = *next;
     int number = 0;  // of the input row that comes next
+    const T* row = input;
     const auto blend_next = [&](float(&values)[4 * kFours]) {
-        columns.blend(input + min(number, fetched - 1) * stride, values);
-        ++number;
+        columns.blend(row, values);
+        if (++number < fetched) row += stride;
     };
     // The output rows between two input rows.
     const auto draw = [&](const float(&upper)[4 * kFours], const float(&lower)[4 * kFours]) {
