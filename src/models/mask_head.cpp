@@ -62,9 +62,8 @@ Tensor MaskHead::masks(Ops& ops, const Tensor& pixels, const MaskVectors& masks)
     const int64_t batch = pixels.dim(0);
     const int64_t height = pixels.dim(1);
     const int64_t width = pixels.dim(2);
-    const Tensor logits =
-        ops.matmul(masks.vectors, pixels.reshape({batch, height * width, pixels.dim(3)}), /*transpose_b=*/true);
-    ops.add_(logits, masks.offsets);
+    const Tensor logits = ops.matmul(masks.vectors, pixels.reshape({batch, height * width, pixels.dim(3)}),
+                                     /*transpose_b=*/true, 1.0F, masks.offsets);
     return logits.reshape({batch, masks.vectors.dim(1), height, width});
 }
 

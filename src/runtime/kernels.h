@@ -57,12 +57,13 @@ struct LinearArgs {  // out = activation(x * w^T + bias) + residual
     Tensor out;           // [rows, out], rows may be strided
     RopeArgs rotation{};  // at last, of a view of the first columns of out; where Device::rotates_products()
 };
-struct MatmulArgs {  // out = alpha * a * b
+struct MatmulArgs {  // out = alpha * a * b + offsets
     Tensor a;        // [B, M, K]
     Tensor b;        // [B, K, N], or [B, N, K] when transpose_b; B may be expanded (stride 0)
     bool transpose_b;
     float alpha;
-    Tensor out;  // [B, M, N]
+    Tensor offsets;  // of rows, [B, M, 1], or undefined
+    Tensor out;      // [B, M, N]
 };
 struct AttentionArgs {  // out = softmax(scale * q k^T + bias, masked) v, per head
     Tensor q, k, v;     // [N, Tq, heads*D], [N, Tk, heads*D], [N, Tk, heads*Dv];
@@ -158,6 +159,10 @@ inline BinaryArgs sum_of(const LayerNormArgs& norm) {
     const int64_t repeats = norm.sum.dim(0) / norm.added.dim(0);
     const Shape shape{repeats, norm.added.dim(0), norm.added.dim(1)};
     return {norm.out.reshape(shape), norm.added.unsqueeze(0).expand(0, repeats), Binary::add, norm.sum.reshape(shape)};
+}
+// The same for the offsets of a product.
+inline BinaryArgs sum_of(const MatmulArgs& product) {
+    return {product.out, product.offsets.expand(2, product.out.dim(2)), Binary::add, product.out};
 }
 struct CopyArgs {  // same shape; strided on either side; converts between f32, f16, bf16, i32, u8
     Tensor x, out;

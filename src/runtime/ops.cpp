@@ -168,16 +168,19 @@ void Ops::linear_to(const Tensor& out, const Tensor& x, const PackedLinear& weig
         out, flops);
 }
 
-Tensor Ops::matmul(const Tensor& a, const Tensor& b, bool transpose_b, float alpha) {
+Tensor Ops::matmul(const Tensor& a, const Tensor& b, bool transpose_b, float alpha, const Tensor& offsets) {
     require(a.rank() == 3 && b.rank() == 3 && a.dim(0) == b.dim(0), "matmul",
             "needs two [B, ., .] tensors of one batch size, got " + shapes(a, b));
     const int64_t inner = transpose_b ? b.dim(2) : b.dim(1);
     const int64_t columns = transpose_b ? b.dim(1) : b.dim(2);
     require(a.dim(2) == inner, "matmul", "inner sizes differ: " + shapes(a, b));
+    if (offsets)
+        require(offsets.shape() == Shape{a.dim(0), a.dim(1), 1}, "matmul",
+                "needs an offset for each row, got " + shapes(a, offsets));
     Tensor out = empty({a.dim(0), a.dim(1), columns});
     if (out.numel() == 0) return out;
     const double flops = 2.0 * static_cast<double>(out.numel()) * static_cast<double>(inner);
-    run("matmul", device_.kernels().matmul, MatmulArgs{a, b, transpose_b, alpha, out}, out, flops);
+    run("matmul", device_.kernels().matmul, MatmulArgs{a, b, transpose_b, alpha, offsets, out}, out, flops);
     return out;
 }
 

@@ -61,7 +61,9 @@ public:
     }
     // A linear layer, of whose result the first `heads` heads are rotated as by rope_2d_().
     Tensor linear_rotated(const Tensor& x, const PackedLinear& weights, const Tensor& table, int heads, int window = 0);
-    Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_b = false, float alpha = 1.0F);
+    // With `offsets`, [B, rows, 1], each row of the product has a number added to it.
+    Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_b = false, float alpha = 1.0F,
+                  const Tensor& offsets = {});
     Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options);
     void rope_2d_(const Tensor& x, const Tensor& table, int heads, int window = 0);
     Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, float eps,

@@ -270,6 +270,22 @@ TEST_F(GpuProducts, MatmulEqualsTheCpus) {
             }
 }
 
+// The last one has a result that is large enough to be cut.
+TEST_F(GpuProducts, MatmulWithOffsetsEqualsTheCpus) {
+    struct Sizes {
+        int64_t batch, m, k, n;
+    };
+    for (const Sizes& s :
+         {Sizes{1, 1, 8, 1}, Sizes{2, 5, 7, 3}, Sizes{3, 4, 32, 5184}, Sizes{1, 19, 40, 768}, Sizes{1, 52, 256, 82944}})
+        for (DType type : kFloatTypes)
+            for (bool transposed : {false, true}) {
+                const Shape b = transposed ? Shape{s.batch, s.n, s.k} : Shape{s.batch, s.k, s.n};
+                compare({{{s.batch, s.m, s.k}, type}, {b, type}, {{s.batch, s.m, 1}, DType::f32}},
+                        type == DType::f32 ? kF32Tolerance : kBf16Tolerance,
+                        [&](const Side& side) { return side.ops.matmul(side[0], side[1], transposed, 0.7F, side[2]); });
+            }
+}
+
 struct Conv {
     Shape x;
     int64_t out;

@@ -62,6 +62,24 @@ TEST(Matmul, ReadsStridedAndExpandedOperands) {
     }
 }
 
+TEST(Matmul, AddsAnOffsetToEachRow) {
+    unsigned seed = 1;
+    for (const Sizes& s : kSizes) {
+        const Tensor a = random_tensor({s.batch, s.m, s.k}, ++seed);
+        const Tensor b = random_tensor({s.batch, s.n, s.k}, ++seed);
+        const Tensor offsets = random_tensor({s.batch, s.m, 1}, ++seed);
+        Tensor expected = reference_matmul(a, b, true, 0.25);
+        for (int64_t i = 0; i < expected.numel(); ++i) expected.data<float>()[i] += at(offsets, i / s.n);
+        expect_close(Ops(cpu(), 2).matmul(a, b, true, 0.25F, offsets), expected, 2e-6);
+    }
+}
+
+TEST(Matmul, RefusesOffsetsOfAnotherSize) {
+    const Tensor a = random_tensor({1, 3, 4}, 1);
+    const Tensor b = random_tensor({1, 4, 5}, 2);
+    EXPECT_THROW(Ops(cpu(), 1).matmul(a, b, false, 1.0F, random_tensor({1, 5, 1}, 3)), std::exception);
+}
+
 TEST(Matmul, OfAnEmptyInnerSizeIsZero) {
     const Tensor a = random_tensor({1, 3, 0}, 1);
     const Tensor b = random_tensor({1, 0, 4}, 2);

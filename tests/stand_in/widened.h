@@ -22,7 +22,7 @@ public:
     void operator()(LinearArgs& a) { in(a.x, a.residual), out(a.out); }
     void operator()(MatmulArgs& a) {
         if (is_half(a.a) != is_half(a.b)) round(is_half(a.a) ? a.b : a.a);  // tensor cores take two of a kind
-        in(a.a, a.b), out(a.out);
+        in(a.a, a.b, a.offsets), out(a.out);
     }
     void operator()(AttentionArgs& a) { in(a.q, a.k, a.v, a.bias, a.bias_rows, a.bias_cols), out(a.out); }
     void operator()(RopeArgs& a) { in_place(a.x); }

@@ -55,6 +55,7 @@ void matmul(const ExecContext& context, const MatmulArgs& args) {
         product.alpha = args.alpha;
     }
     gemm(context, args.out.dim(1), args.out.dim(2), args.a.dim(2), products);
+    if (args.offsets) binary(context, sum_of(args));
 }
 
 }  // namespace sam3::cpu

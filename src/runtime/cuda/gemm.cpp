@@ -97,6 +97,7 @@ cublasLtEpilogue_t epilogue_of(const Gemm& gemm) {
 GemmPlans::Plan& GemmPlans::plan_for(const Gemm& gemm) {
     const void* c = gemm.residual != nullptr ? gemm.residual : gemm.out;
     const int64_t c_stride = gemm.residual != nullptr ? gemm.residual_stride : gemm.out_stride;
+    const int64_t c_batch = gemm.residual != nullptr ? gemm.residual_batch : gemm.out_batch;
     const std::array<int64_t, 4> alignments = {
         alignment_of(gemm.w, gemm.w_stride, gemm.in_type), alignment_of(gemm.x, gemm.x_stride, gemm.in_type),
         alignment_of(c, c_stride, gemm.out_type), alignment_of(gemm.out, gemm.out_stride, gemm.out_type)};
@@ -112,6 +113,7 @@ GemmPlans::Plan& GemmPlans::plan_for(const Gemm& gemm) {
                                       gemm.w_stride,
                                       gemm.out_stride,
                                       gemm.residual != nullptr ? gemm.residual_stride : -1,
+                                      gemm.residual != nullptr ? gemm.residual_batch : -1,
                                       gemm.batch,
                                       gemm.x_batch,
                                       gemm.w_batch,
@@ -133,7 +135,7 @@ GemmPlans::Plan& GemmPlans::plan_for(const Gemm& gemm) {
     plan->w = gemm.rows_of_w ? make_layout(gemm.in_type, gemm.k, gemm.n, gemm.w_stride, gemm.batch, gemm.w_batch)
                              : make_layout(gemm.in_type, gemm.n, gemm.k, gemm.w_stride, gemm.batch, gemm.w_batch);
     plan->x = make_layout(gemm.in_type, gemm.k, gemm.m, gemm.x_stride, gemm.batch, gemm.x_batch);
-    plan->residual = make_layout(gemm.out_type, gemm.n, gemm.m, c_stride, gemm.batch, gemm.out_batch);
+    plan->residual = make_layout(gemm.out_type, gemm.n, gemm.m, c_stride, gemm.batch, c_batch);
     plan->out = make_layout(gemm.out_type, gemm.n, gemm.m, gemm.out_stride, gemm.batch, gemm.out_batch);
 
     cublasLtMatmulPreference_t preference = nullptr;

@@ -25,7 +25,7 @@ struct Gemm {
     bool fast = false;  // f32: products may be rounded to TF32's 10 bits
     float alpha = 1;
     int64_t x_stride = 0, w_stride = 0, out_stride = 0, residual_stride = 0;
-    int64_t batch = 1, x_batch = 0, w_batch = 0, out_batch = 0;
+    int64_t batch = 1, x_batch = 0, w_batch = 0, out_batch = 0, residual_batch = 0;
     const void* x = nullptr;
     const void* w = nullptr;
     const void* bias = nullptr;

@@ -3,6 +3,22 @@
 
 namespace sam3::cuda {
 
+namespace {
+
+// The library adds a number to each column of what it computes, not to each row; but it adds a matrix, and the same one
+// to each product of many. So a long row is cut into pieces of this size, to which a matrix as wide is added: small
+// enough to stay in the cache, it costs no time, while a pass over a result of this size takes half as long as the
+// product.
+constexpr int64_t kOffsetsWidth = 256;
+constexpr int64_t kWorthCutting = int64_t{1} << 22;  // elements of the result
+
+bool takes_offsets(const MatmulArgs& args) {
+    return args.offsets && args.transpose_b && args.out.dim(0) == 1 && args.out.dim(2) % kOffsetsWidth == 0 &&
+           args.out.numel() >= kWorthCutting;
+}
+
+}  // namespace
+
 void matmul(const ExecContext& context, const MatmulArgs& args) {
     // Where one side is bf16 already, rounding the other costs no more.
     const bool half = args.a.dtype() == DType::bf16 || args.b.dtype() == DType::bf16;
@@ -28,7 +44,18 @@ void matmul(const ExecContext& context, const MatmulArgs& args) {
     gemm.x_batch = a.stride(0);
     gemm.w_batch = b.stride(0);
     gemm.out_batch = args.out.stride(0);
+    if (takes_offsets(args)) {
+        const Tensor offsets = new_tensor(context, {1, gemm.m, kOffsetsWidth}, args.out.dtype());
+        copy(context, CopyArgs{args.offsets.expand(2, kOffsetsWidth), offsets});
+        gemm.batch = gemm.n / kOffsetsWidth;
+        gemm.n = gemm.out_batch = gemm.residual_stride = kOffsetsWidth;
+        gemm.x_batch = 0;
+        gemm.w_batch = kOffsetsWidth * gemm.w_stride;
+        gemm.residual = offsets.raw();
+        return run_gemm(context, gemm);
+    }
     run_gemm(context, gemm);
+    if (args.offsets) binary(context, sum_of(args));
 }
 
 }  // namespace sam3::cuda

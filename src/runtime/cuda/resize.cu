@@ -1,4 +1,5 @@
 #include "runtime/cuda/early.cuh"
+#include "runtime/cuda/mma.cuh"
 #include "runtime/cuda/strided.cuh"
 
 #include <algorithm>
@@ -330,28 +331,17 @@ __global__ void above_kernel(AboveMaps maps, const T* x, uint8_t* out) {
     }
 }
 
-// The usual case, in which both sizes grow: a block of kStrip columns blends its input rows across into shared memory,
-// once for all of its output rows, and each of its warps blends these downwards.
-constexpr int kStripColumns = 8;                    // of a thread, side by side
-constexpr int kStrip = 32 * kStripColumns;          // of a block
-constexpr int kStripRows = 16;                      // of a warp
-constexpr int kRowsTogether = 4;                    // input rows that a thread has under way
-constexpr int kColumnsTogether = 2;                 // and output columns
-constexpr int kMostWarps = 4;                       // of a block
-constexpr size_t kStripMemory = size_t{47} << 10U;  // of a block, besides its BlendedRows: 48 KiB in all
-
-// Where an output row lies between the input rows that its block has blended.
-struct BlendedRow {
-    int first, second;
-    float weight[2];
-};
-
-// Input rows that a block of so many warps makes room for: one more than the scale says, because positions are rounded,
-// and what is read together.
-int room_for(const AboveMaps& maps, int warps) {
-    const auto most = static_cast<int64_t>(static_cast<float>(warps * kStripRows - 1) * maps.scale_down) + 4;
-    return static_cast<int>(blocks_for(most, kRowsTogether)) * kRowsTogether;
-}
+// The usual case, in which both sizes grow. A block draws some rows of a mask: it brings the input rows beside them
+// into shared memory, and each of its warps walks down a strip of columns, in which a thread has kFours times four
+// neighbours. An input row is blended across once, for the output rows above and below it.
+constexpr int kFours = 2;
+constexpr uint32_t kFour = 4 * 32;  // columns of a warp's fours
+constexpr uint32_t kStrip = kFours * kFour;
+constexpr int64_t kMostWarps = 8;  // of a block
+constexpr int64_t kMostRows = 48;  // of the output, of a block
+constexpr int64_t kFewRows = 12;
+constexpr int64_t kManyBlocks = 1024;  // which have no need of more, with fewer rows
+constexpr size_t kStripMemory = size_t{47} << 10U;
 
 // The sum of two values with their weights. The first of four columns rounds the first product and the others the
 // second, as above_kernel does: so a mask does not depend on which of the kernels drew it.
@@ -368,118 +358,163 @@ __device__ uint32_t signs(float a, float b, float c, float d) {
     return __byte_perm(low, high, 0x5410) & 0x01010101U;
 }
 
-// What a column of a strip is made of, across.
-struct StripColumn {
-    uint32_t rounded_at, at;
-    float rounded_weight, weight;
+// A position between input elements: after the first, by a fraction of the way to the next.
+struct Between {
+    int first;
+    float fraction;
 
-    StripColumn() = default;
-    // As in weighted_sum(), with the choice made once for all rows.
-    __device__ StripColumn(const AboveMaps& maps, uint32_t column) {
-        const TwoTaps across(min(column, maps.width - 1), maps.in_width, maps.width, maps.scale_across);
-        const bool first_of_four = column % 4 == 0;
-        rounded_at = across.first + (first_of_four ? 0 : across.step);
-        at = across.first + (first_of_four ? across.step : 0);
-        rounded_weight = across.weight[first_of_four ? 0 : 1];
-        weight = across.weight[first_of_four ? 1 : 0];
-    }
-    template <typename T>
-    __device__ float blend(const T* from, uint32_t row_at) const {
-        return __fmaf_rn(weight, to_float(__ldg(from + (at + row_at))),
-                         __fmul_rn(rounded_weight, to_float(__ldg(from + (rounded_at + row_at)))));
+    Between() = default;
+    // As in TwoTaps, of an output that is larger.
+    __device__ Between(uint32_t i, int in, float scale) {
+        const float source = fmaxf(fmaf(scale, static_cast<float>(i) + 0.5F, -0.5F), 0.0F);
+        first = min(static_cast<int>(source), in - 1);
+        fraction = __saturatef(source - static_cast<float>(first));
     }
 };
 
-// Blends `rows` input rows across, [rows, kStrip]; writes up to a multiple of kRowsTogether. Of each eight columns the
-// first four lie in the first half of a row and the others in the second, so that neighbouring threads read
-// neighbouring float4s later.
-template <typename T>
-__device__ void blend_strip(const AboveMaps& maps, const T* from, int rows, float* blended) {
-    const uint32_t threads = blockDim.y * 32;
-    // Says that nothing is known of the pointer: the compiler would take it apart, at four instructions for each value.
-    asm("" : "+l"(from));
-    for (uint32_t first = threadIdx.y * 32 + threadIdx.x; first < kStrip; first += kColumnsTogether * threads) {
-        StripColumn columns[kColumnsTogether];
-#pragma unroll
-        for (uint32_t c = 0; c < kColumnsTogether; ++c) {
-            const uint32_t i = first + c * threads;
-            columns[c] = StripColumn(
-                maps, blockIdx.x * kStrip + i % (kStrip / 2) / 4 * kStripColumns + i / (kStrip / 2) * 4 + i % 4);
-        }
-        for (int row = 0; row < rows; row += kRowsTogether) {
-            float values[kRowsTogether][kColumnsTogether];
-#pragma unroll
-            for (int r = 0; r < kRowsTogether; ++r)
-#pragma unroll
-                for (int c = 0; c < kColumnsTogether; ++c)
-                    values[r][c] = columns[c].blend(from, min(row + r, rows - 1) * maps.in_width);
-#pragma unroll
-            for (int r = 0; r < kRowsTogether; ++r)
-#pragma unroll
-                for (int c = 0; c < kColumnsTogether; ++c)
-                    blended[(row + r) * kStrip + first + c * threads] = values[r][c];
+// Brings rows of `columns` elements into shared memory, kWidth at a time; it does not wait for pieces of 16 bytes. What
+// lies behind the `last` element of a row repeats it.
+template <int kWidth, typename T>
+__device__ void fetch_rows(const T* x, int in_width, int rows, int columns, int last, int stride, T* input) {
+    for (int c = static_cast<int>(threadIdx.y * 32 + threadIdx.x) * kWidth; c < columns;
+         c += static_cast<int>(blockDim.y) * 32 * kWidth) {
+        const T* source = x + min(c, last);
+        T* to = input + c;
+        if (kWidth > 1 && c <= last) {
+            unsigned address = shared_address(to);
+            for (int r = 0; r < rows; ++r, source += in_width, address += stride * sizeof(T))
+                copy_async(address, source, true);
+        } else {
+            for (int r = 0; r < rows; ++r, source += in_width, to += stride) *to = *source;
         }
     }
 }
 
-__device__ void read_strip(const float* blended, int row, float (&values)[kStripColumns]) {
-    const float* const own = blended + row * kStrip + threadIdx.x * 4;
-    const float4 low = load4(own);
-    const float4 high = load4(own + kStrip / 2);
-    values[0] = low.x, values[1] = low.y, values[2] = low.z, values[3] = low.w;
-    values[4] = high.x, values[5] = high.y, values[6] = high.z, values[7] = high.w;
-}
+// A thread's columns: what they are blended of, across.
+struct StripColumns {
+    int at[4 * kFours];
+    float weight[4 * kFours][2];
 
-template <typename T>
-__global__ void magnified_above(AboveMaps maps, bool whole, const T* x, uint8_t* out) {
-    extern __shared__ float4 strip_memory[];
-    __shared__ BlendedRow rows[kMostWarps * kStripRows];
-    auto* const blended = reinterpret_cast<float*>(strip_memory);
-    const uint32_t first_row = blockIdx.y * blockDim.y * kStripRows;
-    const uint32_t end = min(first_row + blockDim.y * kStripRows, maps.height);
-    const auto down_of = [&](uint32_t row) { return TwoTaps(row, maps.in_height, maps.height, maps.scale_down); };
-    const int first = down_of(first_row).first;
-    const TwoTaps last = down_of(end - 1);
-    for (uint32_t i = threadIdx.y * 32 + threadIdx.x; i < end - first_row; i += blockDim.y * 32) {
-        const TwoTaps down = down_of(first_row + i);
-        rows[i] = {down.first - first, down.first + down.step - first, {down.weight[0], down.weight[1]}};
+    __device__ StripColumns(const AboveMaps& maps, uint32_t column, int from) {
+#pragma unroll
+        for (int c = 0; c < 4 * kFours; ++c) {
+            const Between across(column + c / 4 * kFour + c % 4, maps.in_width, maps.scale_across);
+            at[c] = across.first - from;
+            weight[c][0] = 1.0F - across.fraction;
+            weight[c][1] = across.fraction;
+        }
     }
+    template <typename T>
+    __device__ void blend(const T* row, float (&values)[4 * kFours]) const {
+#pragma unroll
+        for (int c = 0; c < 4 * kFours; ++c)
+            values[c] = weighted_sum(c, weight[c][0], to_float(row[at[c]]), weight[c][1], to_float(row[at[c] + 1]));
+    }
+};
+
+// kAligned: rows of results are whole fours of bytes.
+template <int kWidth, bool kAligned, typename T>
+__global__ void __launch_bounds__(kMostWarps * 32, 4)
+    magnified_above(AboveMaps maps, uint32_t block_rows, int stride, const T* x, uint8_t* out) {
+    extern __shared__ uint4 strip_memory[];
+    __shared__ Between rows[kMostRows + 1];  // from the block's first input row on; less than zero after the last
+    auto* const input = reinterpret_cast<T*>(strip_memory);
+    const uint32_t first_row = blockIdx.y * block_rows;
+    const uint32_t count = min(block_rows, maps.height - first_row);
+    const uint32_t first_column = blockIdx.x * blockDim.y * kStrip;
     const int64_t map = blockIdx.z;
-    blend_strip(maps, x + (map * maps.in_height + first) * maps.in_width, last.first + last.step - first + 1, blended);
+    const auto down_of = [&](uint32_t row) { return Between(row, maps.in_height, maps.scale_down); };
+    const int first = down_of(first_row).first;
+    const int from = Between(first_column, maps.in_width, maps.scale_across).first / kWidth * kWidth;
+    // The row after the last of a map is the last once more, as is the element after the last of a row.
+    const int fetched = min(down_of(first_row + count - 1).first + 2, maps.in_height) - first;
+    const int last = maps.in_width - 1 - from;
+    fetch_rows<kWidth>(x + (map * maps.in_height + first) * maps.in_width + from, maps.in_width, fetched,
+                       min(stride, last + 2), last, stride, input);
+    commit_copies();
+    for (uint32_t i = threadIdx.y * 32 + threadIdx.x; i <= count; i += blockDim.y * 32) {
+        rows[i] = down_of(first_row + i);
+        rows[i].first = i < count ? rows[i].first - first : -1;
+    }
+    const uint32_t column = first_column + threadIdx.y * kStrip + threadIdx.x * 4;
+    const StripColumns columns(maps, column, from);
+    wait_for_copies<0>();
     __syncthreads();
 
-    const uint32_t column = blockIdx.x * kStrip + threadIdx.x * kStripColumns;
-    const uint32_t own_row = first_row + threadIdx.y * kStripRows;
     if (column >= maps.width) return;
-    uint8_t* to = out + (map * maps.height + own_row) * maps.width + column;
-    float upper[kStripColumns], lower[kStripColumns];
-    int known = -2;  // the input row that `upper` holds; `lower` has the next
-    for (uint32_t row = own_row; row < min(own_row + kStripRows, end); ++row, to += maps.width) {
-        const BlendedRow down = rows[row - first_row];
-        if (down.first != known) {
-            if (down.first == known + 1) {
+    uint8_t* to = out + (map * maps.height + first_row) * maps.width + column;
+    const Between* next = rows;
+    Between down = *next;
+    int number = 0;  // of the input row that comes next
+    const T* row = input;
+    const auto blend_next = [&](float(&values)[4 * kFours]) {
+        columns.blend(row, values);
+        if (++number < fetched) row += stride;
+    };
+    // The output rows between two input rows.
+    const auto draw = [&](const float(&upper)[4 * kFours], const float(&lower)[4 * kFours]) {
+        while (down.first == number - 2) {
+            const float lower_weight = down.fraction, upper_weight = 1.0F - down.fraction;
+            down = *++next;
 #pragma unroll
-                for (int c = 0; c < kStripColumns; ++c) upper[c] = lower[c];
-            } else {
-                read_strip(blended, down.first, upper);
+            for (int four = 0; four < kFours; ++four) {
+                float below[4];  // negative where the value is above the threshold; not where it is no number
+#pragma unroll
+                for (int c = 0; c < 4; ++c)
+                    below[c] = maps.threshold -
+                               weighted_sum(c, upper_weight, upper[four * 4 + c], lower_weight, lower[four * 4 + c]);
+                const uint32_t above = signs(below[0], below[1], below[2], below[3]);
+                const uint32_t at = four * kFour;
+                if constexpr (kAligned) {
+                    if (column + at < maps.width) *reinterpret_cast<uint32_t*>(to + at) = above;
+                } else {
+#pragma unroll
+                    for (uint32_t c = 0; c < 4; ++c)
+                        if (column + at + c < maps.width) to[at + c] = static_cast<uint8_t>(above >> (c * 8));
+                }
             }
-            read_strip(blended, down.second, lower);
-            known = down.first;
+            to += maps.width;
         }
-        float below[kStripColumns];  // negative where the value is above the threshold; not where it is no number
-#pragma unroll
-        for (int c = 0; c < kStripColumns; ++c)
-            below[c] = maps.threshold - weighted_sum(c, down.weight[0], upper[c], down.weight[1], lower[c]);
-        const uint2 above = {signs(below[0], below[1], below[2], below[3]),
-                             signs(below[4], below[5], below[6], below[7])};
-        if (whole) {
-            *reinterpret_cast<uint2*>(to) = above;
-        } else {
-#pragma unroll
-            for (int c = 0; c < kStripColumns; ++c)
-                if (column + c < maps.width) to[c] = static_cast<uint8_t>((c < 4 ? above.x : above.y) >> (c % 4 * 8));
-        }
+    };
+    float even[4 * kFours], odd[4 * kFours];
+    blend_next(even);
+    while (down.first >= 0) {
+        blend_next(odd);
+        draw(even, odd);
+        if (down.first < 0) break;
+        blend_next(even);
+        draw(odd, even);
     }
+}
+
+template <typename T>
+void start_magnified(const AboveMaps& maps, const T* x, uint8_t* out, cudaStream_t stream) {
+    constexpr int kWide = kPiece<T>;
+    const int64_t strips = blocks_for(maps.width, kStrip);
+    const int64_t blocks = blocks_for(strips, kMostWarps);
+    const int64_t warps = blocks_for(strips, blocks);
+    // Positions are rounded, the element after the last is read, and the first may lie inside a piece.
+    const auto room_for = [](int64_t outputs, float scale) {
+        return static_cast<int64_t>(static_cast<float>(outputs - 1) * scale) + 4;
+    };
+    const int64_t stride = blocks_for(room_for(warps * kStrip, maps.scale_across) + kWide, kWide) * kWide;
+    const auto memory = [&](int64_t rows) {
+        return static_cast<size_t>(room_for(rows, maps.scale_down) * stride) * sizeof(T);
+    };
+    int64_t rows = kMostRows;
+    while (rows > kFewRows && maps.count * blocks * blocks_for(maps.height, rows) < kManyBlocks) rows /= 2;
+    while (rows > 1 && memory(rows) > kStripMemory) rows /= 2;
+    const auto start = [&](auto kernel) {
+        const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>(blocks_for(maps.height, rows)),
+                        static_cast<unsigned>(maps.count));
+        kernel<<<grid, dim3(32, static_cast<unsigned>(warps)), memory(rows), stream>>>(
+            maps, static_cast<uint32_t>(rows), static_cast<int>(stride), x, out);
+    };
+    const bool pieces = maps.in_width % kWide == 0 && is_aligned(x, 16);
+    if (maps.width % 4 == 0 && is_aligned(out, 4))
+        start(pieces ? magnified_above<kWide, true, T> : magnified_above<1, true, T>);
+    else
+        start(pieces ? magnified_above<kWide, false, T> : magnified_above<1, false, T>);
 }
 
 }  // namespace
@@ -494,31 +529,20 @@ void resize_above(const ExecContext& context, const ResizeAboveArgs& args) {
     maps.scale_down = scale_of(maps.in_height, maps.height);
     maps.scale_across = scale_of(maps.in_width, maps.width);
     maps.threshold = args.threshold;
-    const auto grid_of = [&](int64_t columns, int64_t rows) {
-        return dim3(static_cast<unsigned>(blocks_for(maps.width, columns)),
-                    static_cast<unsigned>(blocks_for(maps.height, rows)),
+    const dim3 grid(static_cast<unsigned>(blocks_for(maps.width, kAboveBlock.x * kAboveColumns)),
+                    static_cast<unsigned>(blocks_for(maps.height, kAboveBlock.y * kAboveRows)),
                     static_cast<unsigned>(std::min(maps.count, kMostLayers)));
-    };
-    constexpr uint32_t kMostColumns = 1U << 24U;  // so that 32 bits count what a block reads
-    const bool magnifies = args.x.dim(1) < args.out.dim(1) && args.x.dim(2) < args.out.dim(2) &&
-                           maps.width <= kMostColumns && maps.count <= kMostLayers;
-    const auto memory = [&](int warps) { return static_cast<size_t>(room_for(maps, warps)) * kStrip * sizeof(float); };
-    // Half of the warps always need little enough, because their rows grow.
-    const int warps = memory(kMostWarps) <= kStripMemory ? kMostWarps : kMostWarps / 2;
+    const bool magnifies =
+        args.x.dim(1) < args.out.dim(1) && args.x.dim(2) < args.out.dim(2) && maps.count <= kMostLayers;
     for_float_type(args.x.dtype(), [&](auto type) {
         using T = typename decltype(type)::type;
         const T* const x = args.x.data<const T>();
         auto* const out = args.out.data<uint8_t>();
         launch(context, "resize_above", [&](cudaStream_t stream) {
-            if (magnifies) {
-                const bool whole = maps.width % kStripColumns == 0 && is_aligned(out, kStripColumns);
-                magnified_above<T><<<grid_of(kStrip, warps * kStripRows), dim3(32, warps), memory(warps), stream>>>(
-                    maps, whole, x, out);
-            } else {
-                above_kernel<T>
-                    <<<grid_of(kAboveBlock.x * kAboveColumns, kAboveBlock.y * kAboveRows), kAboveBlock, 0, stream>>>(
-                        maps, x, out);
-            }
+            if (magnifies)
+                start_magnified(maps, x, out, stream);
+            else
+                above_kernel<T><<<grid, kAboveBlock, 0, stream>>>(maps, x, out);
         });
     });
 }
