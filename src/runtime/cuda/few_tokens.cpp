@@ -85,15 +85,21 @@ struct Range {
                                : first + (static_cast<ptrdiff_t>(rows - 1) * stride + columns) * (half ? 2 : 4)) {}
     bool meets(const Range& other) const { return first < other.end && other.first < end; }
 };
+Range out_of(const TokenStep& step) { return {step.out, step.rows, step.columns, step.out_stride, step.half_out}; }
+Range prepared_by(const TokenStep& step) {
+    const bool half = step.kind == TokenStepKind::linear || step.half_out;
+    return {step.prepared, step.rows, step.depth, step.prepared_stride, half};
+}
+Range added_by(const TokenStep& step) { return {step.more, step.rows, step.columns, step.more_stride, false}; }
 
 // Whether a thread adds only what it has written itself, or what no step has written.
 bool adds_its_own(const TokenProgram& program, int number) {
     const TokenStep& step = program.steps[number];
-    const Range more(step.more, step.rows, step.columns, step.more_stride, false);
+    const Range more = added_by(step);
     for (int i = number; i-- > 0;) {
         const TokenStep& earlier = program.steps[i];
-        if (more.meets({earlier.prepared, earlier.rows, earlier.depth, earlier.prepared_stride, false})) return false;
-        if (more.meets({earlier.out, earlier.rows, earlier.columns, earlier.out_stride, earlier.half_out}))
+        if (more.meets(prepared_by(earlier))) return false;
+        if (more.meets(out_of(earlier)))
             return earlier.kind == TokenStepKind::linear && earlier.out == step.more && !earlier.half_out &&
                    earlier.out_stride == step.more_stride && earlier.columns == step.columns &&
                    earlier.rows == step.rows;
@@ -101,13 +107,33 @@ bool adds_its_own(const TokenProgram& program, int number) {
     return true;
 }
 
+// Whether a step gets from the one before it all that others have written, and nothing else. The memory that they have
+// in common is written in the order of the steps only if there is another step between them.
 bool takes_over(const TokenProgram& program, int number) {
     const TokenStep& step = program.steps[number];
     const TokenStep& before = program.steps[number - 1];
     return step.kind == TokenStepKind::linear && before.kind == TokenStepKind::linear && has_all_blocks(step) &&
            has_all_blocks(before) && step.x == before.out && step.x_stride == before.out_stride &&
            step.rows == before.rows && before.columns == step.depth * (step.attends ? 3 : 1) &&
-           before.half_out == (step.gamma == nullptr) && adds_its_own(program, number);
+           before.half_out == (step.gamma == nullptr) && adds_its_own(program, number) &&
+           !prepared_by(before).meets(out_of(step)) && !prepared_by(before).meets(prepared_by(step));
+}
+
+// Whether nobody reads what a linear layer prepares: another one writes it to the same place.
+bool is_prepared_in_vain(const TokenProgram& program, int number) {
+    const TokenStep& step = program.steps[number];
+    if (step.kind != TokenStepKind::linear || step.prepared == nullptr) return false;
+    for (int i = number + 1; i < program.count; ++i) {
+        const TokenStep& later = program.steps[i];
+        if (later.kind != TokenStepKind::linear || added_by(later).meets(prepared_by(step))) return false;
+        const int width = later.depth * (later.attends ? 3 : 1);
+        const Range x(later.x, later.rows, width, later.x_stride, later.gamma == nullptr);
+        if (x.meets(prepared_by(step))) return false;
+        if (later.prepared == step.prepared && later.prepared_stride == step.prepared_stride &&
+            later.rows == step.rows && later.depth == step.depth)
+            return true;
+    }
+    return false;
 }
 
 }  // namespace
@@ -160,6 +186,8 @@ void FewTokens::start() {
         }
         program.steps[program.count++] = step;
     }
+    for (int i = 0; i < program.count; ++i)
+        if (is_prepared_in_vain(program, i)) program.steps[i].prepared = nullptr;
     for (int i = 1; i < program.count; ++i)
         program.steps[i].takes_over = program.steps[i - 1].hands_over = takes_over(program, i);
     for (int i = program.count; i-- > 0;) {

@@ -28,12 +28,14 @@ namespace sam3::cuda {
 namespace {
 
 constexpr int kBlocks = 128;
-constexpr int kCluster = 4;  // blocks
-constexpr int kWarps = 8;    // that compute; one more copies
+constexpr int kCluster = 2;  // blocks
+constexpr int kWarps = 8;    // that compute; of four more, one copies and one cleans
 constexpr int kThreads = 32 * kWarps;
-constexpr int kMostTiles = 4;                  // of eight columns, of a block
-constexpr int kUnit = 1024;                    // of the depth
-constexpr int kMostUnits = 4;                  // known numbers, so that rows lie in registers
+constexpr int kAllThreads = kThreads + 128;  // registers are divided among groups of four warps
+constexpr int kMostTiles = 4;                // of eight columns, of a block
+constexpr int kUnit = 1024;                  // of the depth
+constexpr int kMostUnits = 4;
+constexpr int kMostStages = 4;                 // of a step: tiles, or units
 constexpr int kSlice = kUnit / kCluster;       // of a unit: what a block has
 constexpr int kParts = kWarps / kCluster;      // of a slice: warps with the same columns
 constexpr int kChunks = kSlice / kParts / 32;  // of a warp
@@ -62,7 +64,7 @@ struct Place {
 
 template <int kHalves>
 struct Shared {
-    static constexpr int kStages = kHalves == 1 ? 10 : 8;
+    static constexpr int kStages = kHalves == 1 ? 10 : 7;
     static constexpr int kRows = kHalves * 8;
 
     unsigned char weights[kStages][kStageBytes];
@@ -74,6 +76,7 @@ struct Shared {
     bool is_last;
     uint64_t filled[kStages], freed[kStages];
     uint64_t summed[2], measured[2];
+    uint64_t finished, cleaned;
 };
 
 // What is read once is the first to leave the cache.
@@ -120,6 +123,8 @@ __device__ inline void take(uint4 (&to)[kCount], bool handed_over, const From& f
     } while (handed_over && top == kMissing);
     __syncwarp();
 }
+
+__device__ inline int stages_of(const TokenStep& step) { return step.depth / kUnit * step.tiles; }
 
 // What the warp does that copies: eight columns of every block of the cluster, one stage every kPace cycles.
 template <int kHalves>
@@ -211,13 +216,12 @@ __device__ inline void gather_normed(const TokenStep& step, const unsigned char*
     };
 #pragma unroll
     for (int half = 0; half < kHalves; ++half) {
-        float sum = 0;
+        float mean = 0;
 #pragma unroll
         for (int i = 0; i < kPieces; ++i) {
             const float4 v = value(half * kPieces + i);
-            sum += (v.x + v.y) + (v.z + v.w);
+            mean += ((v.x + v.y) + (v.z + v.w)) * (0.25F / kPieces);
         }
-        const float mean = warp_sum(sum) * (1.0F / kSlice);
         float squares = 0;
 #pragma unroll
         for (int i = 0; i < kPieces; ++i) {
@@ -225,7 +229,14 @@ __device__ inline void gather_normed(const TokenStep& step, const unsigned char*
             const float4 d{v.x - mean, v.y - mean, v.z - mean, v.w - mean};
             squares += (d.x * d.x + d.y * d.y) + (d.z * d.z + d.w * d.w);
         }
-        squares = warp_sum(squares);
+        // Equal parts are joined, two and two.
+#pragma unroll
+        for (int lanes = 1; lanes < 32; lanes *= 2) {
+            const float other = __shfl_xor_sync(0xffffffffU, mean, lanes);
+            squares += __shfl_xor_sync(0xffffffffU, squares, lanes);
+            squares += (other - mean) * (other - mean) * static_cast<float>(lanes * kPieces * 2);
+            mean = (mean + other) * 0.5F;
+        }
         const unsigned moments = shared_address(&shared.moments[turn.stage][place.rank][place.warp + half * 8]);
         if (place.lane < kCluster)
             send_pair(address_in(moments, place.lane), address_in(measured, place.lane), mean, squares);
@@ -285,12 +296,16 @@ __device__ inline void gather_attended(const TokenStep& step, const unsigned cha
         return i % 4 == 0 ? piece.x : i % 4 == 1 ? piece.y : i % 4 == 2 ? piece.z : piece.w;
     };
     float score[kHalves][4] = {};
+    float others[kHalves][4] = {};
 #pragma unroll
     for (int s = 0; s < kWords; s += 2) {
         const unsigned rows[4] = {word(0, 0, s), word(1, 0, s), word(0, 0, s + 1), word(1, 0, s + 1)};
 #pragma unroll
-        for (int n = 0; n < kHalves; ++n) multiply_add(score[n], rows, word(n, 1, s), word(n, 1, s + 1));
+        for (int n = 0; n < kHalves; ++n)
+            multiply_add(s % 4 == 0 ? score[n] : others[n], rows, word(n, 1, s), word(n, 1, s + 1));
     }
+#pragma unroll
+    for (int i = 0; i < kHalves * 4; ++i) score[i / 4][i % 4] += others[i / 4][i % 4];
     float factor[kHalves];
 #pragma unroll
     for (int half = 0; half < kHalves; ++half) {
@@ -324,58 +339,77 @@ __device__ inline void gather_attended(const TokenStep& step, const unsigned cha
         }
 }
 
-// What a warp has of a linear layer, sent to the block that finishes it.
+// A warp's weights of a step, which are there before its rows.
 template <int kHalves>
-__device__ inline void multiply(const TokenStep& step, const Place& place, const Turn<2>& turn,
-                                Turn<Shared<kHalves>::kStages>& stages, Shared<kHalves>& shared) {
-    constexpr int kChains = 4;  // of products that wait for each other
-    const int g = place.lane / 4;
-    const int finisher = place.warp / kParts;
-    const int part = place.warp % kParts;
-    const int in_slice = part * kChunks * kChunkBytes + place.lane % 4 * 16;
-    float sums[kMostTiles][kChains][4] = {};
-    for (int unit = 0; unit * kUnit < step.depth; ++unit) {
-        uint4 rows[2][kChunks] = {};
+struct Weights {
+    uint4 bits[kMostStages][kChunks];
+
+    __device__ Weights(int count, const Place& place, Turn<Shared<kHalves>::kStages>& stages, Shared<kHalves>& shared) {
+        const int at = (place.warp / kParts * 8 + place.lane / 4) * kColumnBytes +
+                       place.warp % kParts * kChunks * kChunkBytes + place.lane % 4 * 16;
 #pragma unroll
-        for (int half = 0; half < kHalves; ++half)
+        for (int s = 0; s < kMostStages; ++s) {
+            if (s >= count) continue;
+            wait_barrier(shared_address(&shared.filled[stages.stage]), stages.parity);
 #pragma unroll
             for (int c = 0; c < kChunks; ++c)
-                rows[half][c] = load16_from_shared(
-                    shared_address(&shared.rows[g + half * 8][unit * kSlice * 2 + in_slice + c * kChunkBytes]));
-#pragma unroll
-        for (int n = 0; n < kMostTiles; ++n) {
-            if (n >= step.tiles) continue;
-            wait_barrier(shared_address(&shared.filled[stages.stage]), stages.parity);
-            const unsigned weights =
-                shared_address(&shared.weights[stages.stage][(finisher * 8 + g) * kColumnBytes + in_slice]);
-#pragma unroll
-            for (int c = 0; c < kChunks; ++c) {
-                const uint4 w = load16_from_shared(weights + c * kChunkBytes);
-                const uint4 low = rows[0][c];
-                const uint4 high = rows[1][c];
-                const unsigned upper[4] = {low.x, high.x, low.y, high.y};
-                const unsigned lower[4] = {low.z, high.z, low.w, high.w};
-                multiply_add(sums[n][c * 2 % kChains], upper, w.x, w.y);
-                multiply_add(sums[n][(c * 2 + 1) % kChains], lower, w.z, w.w);
-            }
+                bits[s][c] = load16_from_shared(shared_address(&shared.weights[stages.stage][at]) + c * kChunkBytes);
             __syncwarp();
             if (place.lane == 0) arrive(shared_address(&shared.freed[stages.stage]));
             stages.next();
+        }
+    }
+};
+
+// What a warp has of a linear layer, sent to the block that finishes it.
+template <int kHalves>
+__device__ inline void multiply(const TokenStep& step, const Weights<kHalves>& weights, const Place& place,
+                                const Turn<2>& turn, Shared<kHalves>& shared) {
+    constexpr int kChains = 4;  // of products that wait for each other
+    const bool deep = step.depth > kUnit;
+    const int stages = stages_of(step);
+    const int finisher = place.warp / kParts;
+    const int part = place.warp % kParts;
+    const unsigned from =
+        shared_address(&shared.rows[place.lane / 4][part * kChunks * kChunkBytes + place.lane % 4 * 16]);
+    float sums[kMostStages][kChains][4] = {};
+    uint4 rows[2][kChunks] = {};
+#pragma unroll
+    for (int s = 0; s < kMostStages; ++s) {
+        if (s >= stages) continue;
+        if (s == 0 || deep)
+#pragma unroll
+            for (int i = 0; i < kHalves * kChunks; ++i)
+                rows[i / kChunks][i % kChunks] =
+                    load16_from_shared(from + i / kChunks * 8 * kRowBytes + s * kSlice * 2 + i % kChunks * kChunkBytes);
+#pragma unroll
+        for (int c = 0; c < kChunks; ++c) {
+            const uint4 w = weights.bits[s][c];
+            const uint4 low = rows[0][c];
+            const uint4 high = rows[1][c];
+            const unsigned upper[4] = {low.x, high.x, low.y, high.y};
+            const unsigned lower[4] = {low.z, high.z, low.w, high.w};
+            multiply_add(sums[s][c * 2 % kChains], upper, w.x, w.y);
+            multiply_add(sums[s][(c * 2 + 1) % kChains], lower, w.z, w.w);
         }
     }
     const unsigned summed = address_in(shared_address(&shared.summed[turn.stage]), finisher);
     const unsigned to =
         address_in(shared_address(&shared.sums[turn.stage][place.rank * kParts + part][0][0][place.lane]), finisher);
 #pragma unroll
-    for (int n = 0; n < kMostTiles; ++n)
-        if (n < step.tiles)
+    for (int n = 0; n < kMostTiles; ++n) {
+        if (n >= step.tiles) continue;
+        float all[4];
 #pragma unroll
-            for (int half = 0; half < kHalves; ++half) {
-                const auto sum = [&](int i) {
-                    return (sums[n][0][i] + sums[n][1][i]) + (sums[n][2][i] + sums[n][3][i]);
-                };
-                send_pair(to + (n * kHalves + half) * 256, summed, sum(half * 2), sum(half * 2 + 1));
-            }
+        for (int i = 0; i < kHalves * 2; ++i) {
+            const auto sum = [&](int s) { return (sums[s][0][i] + sums[s][1][i]) + (sums[s][2][i] + sums[s][3][i]); };
+            all[i] = sum(n);
+            if (n == 0 && deep) all[i] = (all[i] + sum(1)) + (sum(2) + sum(3));
+        }
+#pragma unroll
+        for (int half = 0; half < kHalves; ++half)
+            send_pair(to + (n * kHalves + half) * 256, summed, all[half * 2], all[half * 2 + 1]);
+    }
 }
 
 // Two neighbouring results of a thread.
@@ -384,10 +418,10 @@ struct Result {
     int row, column;
     bool exists;
 
-    __device__ Result(const TokenStep& step, const Place& place)
-        : row(place.warp % kHalves * 8 + place.lane / 4),
-          column((blockIdx.x * step.tiles + place.warp / kHalves) * 8 + place.lane % 4 * 2),
-          exists(place.warp < step.tiles * kHalves && row < step.rows && column < step.columns) {}
+    __device__ Result(const TokenStep& step, int warp, int lane)
+        : row(warp % kHalves * 8 + lane / 4),
+          column((blockIdx.x * step.tiles + warp / kHalves) * 8 + lane % 4 * 2),
+          exists(warp < step.tiles * kHalves && row < step.rows && column < step.columns) {}
     __device__ unsigned char* handed_over(const TokenStep& step, unsigned char* place) const {
         return place + (row * step.columns + column) * (step.half_out ? 2 : 4);
     }
@@ -400,15 +434,24 @@ __device__ inline void store_two(void* p, bool half, uint2 x) {
         asm volatile("st.relaxed.gpu.global.v2.u32 [%0], {%1, %2};\n" ::"l"(p), "r"(x.x), "r"(x.y) : "memory");
 }
 
+__device__ inline unsigned char* place_of(unsigned char* handover, int number) {
+    return handover + (number + kPlaces) % kPlaces * kPlaceBytes;
+}
+
+__device__ inline float2 activate_two(float2 x, Activation activation) {
+    if (activation == Activation::none) return x;
+    if (activation == Activation::gelu) return {gelu(x.x), gelu(x.y)};
+    return {activate(x.x, activation), activate(x.y, activation)};
+}
+
 // A step that is a linear layer.
 template <int kHalves>
 __device__ inline void apply_linear(int number, unsigned char* handover, const Place& place, const Turn<2>& turn,
                                     Turn<2>& measures, Turn<Shared<kHalves>::kStages>& stages,
                                     Shared<kHalves>& shared) {
-    const TokenStep& step = shared.steps[number % kSteps];
-    const auto place_of = [&](int i) { return handover + (i + kPlaces) % kPlaces * kPlaceBytes; };
+    const TokenStep step = shared.steps[number % kSteps];
+    const Result<kHalves> result(step, place.warp, place.lane);
     // What is added to results is asked for first.
-    const Result<kHalves> result(step, place);
     float2 bias{0.0F, 0.0F};
     float2 more = bias;
     if (result.exists && step.bias != nullptr)
@@ -416,20 +459,20 @@ __device__ inline void apply_linear(int number, unsigned char* handover, const P
     if (result.exists && step.more != nullptr)
         more = *reinterpret_cast<const float2*>(static_cast<const float*>(step.more) + result.row * step.more_stride +
                                                 result.column);
+    const Weights<kHalves> weights(stages_of(step), place, stages, shared);
+    const unsigned char* const taken = place_of(handover, number - 1);
     const unsigned summed = shared_address(&shared.summed[turn.stage]);
     if (place.thread == 0) arrive_expecting(summed, kWarps * step.tiles * kHalves * 256);
     if (step.gamma != nullptr)
-        gather_normed(step, place_of(number - 1), place, measures, shared);
+        gather_normed(step, taken, place, measures, shared);
     else if (step.attends)
-        gather_attended(step, place_of(number - 1), place, shared);
+        gather_attended(step, taken, place, shared);
     else
-        gather(step, place_of(number - 1), place, shared);
+        gather(step, taken, place, shared);
     meet_block();
-    multiply(step, place, turn, stages, shared);
+    multiply(step, weights, place, turn, shared);
     meet_block();
-#ifndef NO_FENCE
-    asm volatile("fence.acq_rel.gpu;\n" ::: "memory");
-#endif
+    if (number > 0) wait_barrier(shared_address(&shared.cleaned), (number - 1) % 2);
     wait_barrier(summed, turn.parity);
     if (result.exists) {
         float2 sum = bias;
@@ -438,20 +481,13 @@ __device__ inline void apply_linear(int number, unsigned char* handover, const P
             const float2 x = (&shared.sums[turn.stage][i][0][0][0])[place.thread];
             sum = {sum.x + x.x, sum.y + x.y};
         }
-        if (step.activation != Activation::none)
-            sum = {activate(sum.x, step.activation), activate(sum.y, step.activation)};
+        sum = activate_two(sum, step.activation);
         sum = {sum.x + more.x, sum.y + more.y};
         const uint2 bits{step.half_out ? pack(sum.x, sum.y) : __float_as_uint(sum.x), __float_as_uint(sum.y)};
-        if (step.hands_over) store_two(result.handed_over(step, place_of(number)), step.half_out, bits);
+        if (step.hands_over) store_two(result.handed_over(step, place_of(handover, number)), step.half_out, bits);
         store_two(static_cast<unsigned char*>(step.out) +
                       (static_cast<int64_t>(result.row) * step.out_stride + result.column) * (step.half_out ? 2 : 4),
                   step.half_out, bits);
-    }
-    if (number >= 2 && shared.steps[(number - 2) % kSteps].hands_over) {
-        const TokenStep& earlier = shared.steps[(number - 2) % kSteps];
-        const Result<kHalves> done(earlier, place);
-        if (done.exists)
-            store_two(done.handed_over(earlier, place_of(number - 2)), earlier.half_out, {kMissing, kMissing});
     }
     // Others may want the norm, or the attention. The memory is free only now.
     if (step.prepared != nullptr && blockIdx.x < kCluster) {
@@ -527,6 +563,27 @@ __device__ inline void describe(TokenStep& to, const TokenStep& step, int lane) 
         reinterpret_cast<unsigned*>(&to)[i] = reinterpret_cast<const unsigned*>(&step)[i];
 }
 
+// What the warp does that cleans behind the others.
+template <int kHalves>
+__device__ inline void clean(const TokenProgram& program, Shared<kHalves>& shared, int lane) {
+    for (int i = 0; i < program.count; ++i) {
+        wait_barrier(shared_address(&shared.finished), i % 2);
+        const TokenStep& earlier = shared.steps[(i + kSteps - 2) % kSteps];
+        if (i >= 2 && earlier.hands_over)
+            for (int warp = 0; warp < earlier.tiles * kHalves; ++warp) {
+                const Result<kHalves> result(earlier, warp, lane);
+                if (result.exists)
+                    store_two(result.handed_over(earlier, place_of(program.handover, i - 2)), earlier.half_out,
+                              {kMissing, kMissing});
+            }
+        constexpr int kAhead = kSteps / 2;
+        if (i + kAhead < program.count) describe(shared.steps[(i + kAhead) % kSteps], program.steps[i + kAhead], lane);
+        asm volatile("fence.acq_rel.gpu;\n" ::: "memory");
+        __syncwarp();
+        if (lane == 0) arrive(shared_address(&shared.cleaned));
+    }
+}
+
 // Waits for all blocks, which count themselves.
 __device__ inline void meet_all(unsigned* counter, unsigned everyone, const Place& place) {
     meet_block();
@@ -539,8 +596,48 @@ __device__ inline void meet_all(unsigned* counter, unsigned everyone, const Plac
     meet_block();
 }
 
+// What all other warps do.
 template <int kHalves>
-__global__ void __launch_bounds__(kThreads + 32, 1) few_tokens_kernel(const __grid_constant__ TokenProgram program) {
+__device__ inline void compute(const TokenProgram& program, Shared<kHalves>& shared, const Place& place) {
+    for (int i = blockIdx.x; i < program.count; i += kBlocks) {
+        const TokenStep& other = program.steps[i];
+        if (other.kind == TokenStepKind::linear) bring_to_cache(other.bias, other.columns * 4, place.thread);
+        bring_to_cache(other.gamma, other.depth * 4, place.thread);
+        bring_to_cache(other.beta, other.depth * 4, place.thread);
+    }
+    unsigned everyone = 0;
+    Turn<2> turn{}, measures{};
+    Turn<Shared<kHalves>::kStages> stages{};
+    for (int i = 0; i < program.count; ++i) {
+        const TokenStep& step = shared.steps[i % kSteps];
+        if (i > 0 && !step.takes_over) meet_all(program.meeting, everyone += kBlocks, place);
+        if (step.kind == TokenStepKind::linear) {
+            apply_linear(i, program.handover, place, turn, measures, stages, shared);
+            turn.next();
+        } else {
+            if (step.kind == TokenStepKind::norm)
+                normalise(step, place, shared.row_sums);
+            else
+                attend(step, place);
+            if (i > 0) wait_barrier(shared_address(&shared.cleaned), (i - 1) % 2);
+        }
+        __syncwarp();
+        if (place.lane == 0) arrive(shared_address(&shared.finished));
+    }
+    // The last one to leave leaves the memory as it was.
+    meet_block();
+    if (place.thread == 0) shared.is_last = atomicAdd(program.meeting + 1, 1U) == kBlocks - 1;
+    meet_block();
+    if (!shared.is_last) return;
+    if (shared.steps[(program.count - 1) % kSteps].takes_over)
+        for (int at = place.thread * 16; at < kPlaceBytes; at += kThreads * 16)
+            *reinterpret_cast<uint4*>(program.handover + (program.count - 2) % kPlaces * kPlaceBytes + at) = {
+                kMissing, kMissing, kMissing, kMissing};
+    if (place.thread < 2) program.meeting[place.thread] = 0;
+}
+
+template <int kHalves>
+__global__ void __launch_bounds__(kAllThreads, 1) few_tokens_kernel(const __grid_constant__ TokenProgram program) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     extern __shared__ __align__(128) unsigned char memory[];
     auto& shared = *reinterpret_cast<Shared<kHalves>*>(memory);
@@ -554,46 +651,20 @@ __global__ void __launch_bounds__(kThreads + 32, 1) few_tokens_kernel(const __gr
             init_barrier(shared_address(&shared.summed[i]), 1);
             init_barrier(shared_address(&shared.measured[i]), 1);
         }
+        init_barrier(shared_address(&shared.finished), kWarps);
+        init_barrier(shared_address(&shared.cleaned), 1);
         publish_barriers();
     }
-    if (place.warp == 0) describe(shared.steps[0], program.steps[0], place.lane);
+    if (place.warp < kSteps / 2) describe(shared.steps[place.warp], program.steps[place.warp], place.lane);
     meet_cluster();
-    if (place.warp == kWarps) return copy_weights(program, shared, place);
-    for (int i = blockIdx.x; i < program.count; i += kBlocks) {
-        const TokenStep& other = program.steps[i];
-        if (other.kind == TokenStepKind::linear) bring_to_cache(other.bias, other.columns * 4, place.thread);
-        bring_to_cache(other.gamma, other.depth * 4, place.thread);
-        bring_to_cache(other.beta, other.depth * 4, place.thread);
+    if (place.warp >= kWarps) {
+        give_registers<56>();
+        if (place.warp == kWarps) copy_weights(program, shared, place);
+        if (place.warp == kWarps + 1) clean(program, shared, place.lane);
+    } else {
+        take_registers<224>();
+        compute(program, shared, place);
     }
-    unsigned everyone = 0;
-    Turn<2> turn{}, measures{};
-    Turn<Shared<kHalves>::kStages> stages{};
-    for (int i = 0; i < program.count; ++i) {
-        const TokenStep& step = shared.steps[i % kSteps];
-        if (place.warp == kWarps - 1 && i + 1 < program.count)
-            describe(shared.steps[(i + 1) % kSteps], program.steps[i + 1], place.lane);
-        if (i > 0 && !step.takes_over) meet_all(program.meeting, everyone += kBlocks, place);
-        if (step.kind == TokenStepKind::linear) {
-            apply_linear(i, program.handover, place, turn, measures, stages, shared);
-            turn.next();
-        } else {
-            if (step.kind == TokenStepKind::norm)
-                normalise(step, place, shared.row_sums);
-            else
-                attend(step, place);
-            meet_block();
-        }
-    }
-    // The last one to leave leaves the memory as it was.
-    meet_block();
-    if (place.thread == 0) shared.is_last = atomicAdd(program.meeting + 1, 1U) == kBlocks - 1;
-    meet_block();
-    if (!shared.is_last) return;
-    if (shared.steps[(program.count - 1) % kSteps].takes_over)
-        for (int at = place.thread * 16; at < kPlaceBytes; at += kThreads * 16)
-            *reinterpret_cast<uint4*>(program.handover + (program.count - 2) % kPlaces * kPlaceBytes + at) = {
-                kMissing, kMissing, kMissing, kMissing};
-    if (place.thread < 2) program.meeting[place.thread] = 0;
 #else
     (void)program;
 #endif
@@ -602,7 +673,7 @@ __global__ void __launch_bounds__(kThreads + 32, 1) few_tokens_kernel(const __gr
 template <int kHalves>
 bool fits() {
     constexpr int kBytes = sizeof(Shared<kHalves>);
-    KernelLaunch launch(dim3(kBlocks), kThreads + 32, kBytes, nullptr);
+    KernelLaunch launch(dim3(kBlocks), kAllThreads, kBytes, nullptr);
     launch.in_clusters(kCluster);
     int clusters = 0;
     return cudaFuncSetAttribute(few_tokens_kernel<kHalves>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes) ==
@@ -613,7 +684,7 @@ bool fits() {
 
 template <int kHalves>
 void start(const TokenProgram& program, cudaStream_t stream) {
-    KernelLaunch(dim3(kBlocks), kThreads + 32, sizeof(Shared<kHalves>), stream)
+    KernelLaunch(dim3(kBlocks), kAllThreads, sizeof(Shared<kHalves>), stream)
         .all_at_once()
         .in_clusters(kCluster)
         .start("layers on few tokens", few_tokens_kernel<kHalves>, program);
