@@ -1,7 +1,5 @@
-#include "runtime/cuda/attention_few_keys.cuh"
 #include "runtime/cuda/early.cuh"
-#include "runtime/cuda/few_tokens.h"
-#include "runtime/cuda/hopper.cuh"
+#include "runtime/cuda/few_tokens_rows.cuh"
 
 #include <algorithm>
 
@@ -27,102 +25,7 @@ namespace sam3::cuda {
 
 namespace {
 
-constexpr int kBlocks = 128;
-constexpr int kCluster = 2;  // blocks
-constexpr int kWarps = 8;    // that compute; of four more, one copies and one cleans
-constexpr int kThreads = 32 * kWarps;
-constexpr int kAllThreads = kThreads + 128;  // registers are divided among groups of four warps
-constexpr int kMostTiles = 4;                // of eight columns, of a block
-constexpr int kUnit = 1024;                  // of the depth
-constexpr int kMostUnits = 4;
-constexpr int kMostStages = 4;                 // of a step: tiles, or units
-constexpr int kSlice = kUnit / kCluster;       // of a unit: what a block has
-constexpr int kParts = kWarps / kCluster;      // of a slice: warps with the same columns
-constexpr int kChunks = kSlice / kParts / 32;  // of a warp
-constexpr int kChunkBytes = 64;
-constexpr int kGap = 64;  // bytes between columns or rows in shared memory, so that they meet different banks
-constexpr int kColumnBytes = kSlice * 2 + kGap;
-constexpr int kStageBytes = 8 * kCluster * kColumnBytes;
-constexpr int kRowBytes = kMostUnits * kSlice * 2 + kGap;
-constexpr int kHeadSize = 64;
-constexpr int kSteps = 8;
-constexpr int kPlaces = 4;
-constexpr int kPlaceBytes = kHandoverBytes / kPlaces;
-constexpr unsigned kMissing = 0xffffffffU;
-
-enum NamedBarrier { kComputing = 1 };
-
-// All warps that compute.
-__device__ inline void meet_block() { wait_in_block(kComputing, kThreads); }
-
-struct Place {
-    int thread, warp, lane, rank;
-
-    __device__ Place()
-        : thread(threadIdx.x), warp(threadIdx.x / 32), lane(threadIdx.x % 32), rank(blockIdx.x % kCluster) {}
-};
-
-template <int kHalves>
-struct Shared {
-    static constexpr int kStages = kHalves == 1 ? 10 : 7;
-    static constexpr int kRows = kHalves * 8;
-
-    unsigned char weights[kStages][kStageBytes];
-    unsigned char rows[kRows][kRowBytes];
-    float2 sums[2][kWarps][kMostTiles][kHalves][32];  // from all warps of the cluster that have this block's columns
-    float2 moments[2][kCluster][kRows];  // of a block's part of a row: mean, and sum of squared differences from it
-    TokenStep steps[kSteps];             // the one at hand and its neighbours
-    float row_sums[kWarps];
-    bool is_last;
-    uint64_t filled[kStages], freed[kStages];
-    uint64_t summed[2], measured[2];
-    uint64_t finished, cleaned;
-};
-
-// What is read once is the first to leave the cache.
-__device__ inline void copy_bytes(unsigned to, const void* from, int bytes, unsigned barrier) {
-    asm volatile(
-        "{\n.reg .b64 policy;\n"
-        "createpolicy.fractional.L2::evict_first.b64 policy, 1.0;\n"
-        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], "
-        "policy;\n}\n" ::"r"(to),
-        "l"(from), "r"(bytes), "r"(barrier)
-        : "memory");
-}
-__device__ inline void bring_to_cache(const void* from, int bytes, int thread) {
-    for (int at = thread * 128; from != nullptr && at < bytes; at += kThreads * 128)
-        asm volatile("prefetch.global.L2::evict_last [%0];\n" ::"l"(static_cast<const unsigned char*>(from) + at));
-}
-
-// To shared memory of a block of the cluster, whose barrier counts the bytes.
-__device__ inline void send_pair(unsigned to, unsigned barrier, float a, float b) {
-    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];\n" ::"r"(to),
-                 "f"(a), "f"(b), "r"(barrier)
-                 : "memory");
-}
-
-// As all blocks see it.
-__device__ inline uint4 load_shown(const void* p) {
-    uint4 x;
-    asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];\n"
-                 : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
-                 : "l"(p)
-                 : "memory");
-    return x;
-}
-// All at once; where they are handed over, until all are there.
-template <int kCount, typename From>
-__device__ inline void take(uint4 (&to)[kCount], bool handed_over, const From& from) {
-    unsigned top;
-    do {
-        top = 0;
-#pragma unroll
-        for (int i = 0; i < kCount; ++i) to[i] = load_shown(from(i));
-#pragma unroll
-        for (int i = 0; i < kCount; ++i) top = max(max(top, max(to[i].x, to[i].y)), max(to[i].z, to[i].w));
-    } while (handed_over && top == kMissing);
-    __syncwarp();
-}
+using namespace few_tokens;
 
 __device__ inline int stages_of(const TokenStep& step) { return step.depth / kUnit * step.tiles; }
 
@@ -156,195 +59,20 @@ __device__ inline void copy_weights(const TokenProgram& program, Shared<kHalves>
     }
 }
 
-// The rows of a linear layer: in memory, or handed over.
-struct Source {
-    const unsigned char* rows;
-    int64_t stride;  // bytes
-    int last;
-    bool handed_over;
-
-    __device__ Source(const TokenStep& step, const unsigned char* handover, int element)
-        : rows(step.takes_over ? handover : static_cast<const unsigned char*>(step.x)),
-          stride(static_cast<int64_t>(step.takes_over ? step.depth * (step.attends ? 3 : 1) : step.x_stride) * element),
-          last(step.rows - 1),
-          handed_over(step.takes_over) {}
-    __device__ const unsigned char* row(int number) const { return rows + min(number, last) * stride; }
+// Which barriers of a block come next.
+template <int kHalves>
+struct Turns {
+    Turn<2> sums{}, moments{};
+    Turn<Shared<kHalves>::kStages> stages{};
 };
-
-// What a block has of the rows of a linear layer, as they are: a warp a row.
-template <int kHalves>
-__device__ inline void gather(const TokenStep& step, const unsigned char* handover, const Place& place,
-                              Shared<kHalves>& shared) {
-    constexpr int kPieces = kMostUnits * kSlice / 256;
-    const Source source(step, handover, 2);
-    const int pieces = step.depth / kUnit * (kSlice / 256);
-    const auto unit = [&](int i) { return i % kPieces / (kSlice / 256); };
-    const auto in_unit = [&](int i) { return (i % (kSlice / 256) * 32 + place.lane) * 16; };
-    uint4 bits[kHalves * kPieces];
-    take(bits, source.handed_over, [&](int i) {
-        const int piece = i % kPieces < pieces ? i : i - i % kPieces;
-        return source.row(place.warp + i / kPieces * 8) + unit(piece) * kUnit * 2 + place.rank * kSlice * 2 +
-               in_unit(piece);
-    });
-#pragma unroll
-    for (int i = 0; i < kHalves * kPieces; ++i)
-        if (i % kPieces < pieces)
-            *reinterpret_cast<uint4*>(&shared.rows[place.warp + i / kPieces * 8][unit(i) * kSlice * 2 + in_unit(i)]) =
-                bits[i];
-}
-
-// The same, normalised.
-template <int kHalves>
-__device__ inline void gather_normed(const TokenStep& step, const unsigned char* handover, const Place& place,
-                                     Turn<2>& turn, Shared<kHalves>& shared) {
-    constexpr int kPieces = kSlice / 128;
-    const Source source(step, handover, 4);
-    const auto channel = [&](int i) { return place.rank * kSlice + (i % kPieces * 32 + place.lane) * 4; };
-    const unsigned measured = shared_address(&shared.measured[turn.stage]);
-    if (place.thread == 0) arrive_expecting(measured, sizeof(shared.moments[0]));
-    float4 gamma[kPieces], beta[kPieces];
-#pragma unroll
-    for (int i = 0; i < kPieces; ++i) {
-        gamma[i] = load4(static_cast<const float*>(step.gamma) + channel(i));
-        beta[i] = load4(static_cast<const float*>(step.beta) + channel(i));
-    }
-    uint4 bits[kHalves * kPieces];
-    take(bits, source.handed_over, [&](int i) { return source.row(place.warp + i / kPieces * 8) + channel(i) * 4; });
-    const auto value = [&](int i) {
-        return float4{__uint_as_float(bits[i].x), __uint_as_float(bits[i].y), __uint_as_float(bits[i].z),
-                      __uint_as_float(bits[i].w)};
-    };
-#pragma unroll
-    for (int half = 0; half < kHalves; ++half) {
-        float mean = 0;
-#pragma unroll
-        for (int i = 0; i < kPieces; ++i) {
-            const float4 v = value(half * kPieces + i);
-            mean += ((v.x + v.y) + (v.z + v.w)) * (0.25F / kPieces);
-        }
-        float squares = 0;
-#pragma unroll
-        for (int i = 0; i < kPieces; ++i) {
-            const float4 v = value(half * kPieces + i);
-            const float4 d{v.x - mean, v.y - mean, v.z - mean, v.w - mean};
-            squares += (d.x * d.x + d.y * d.y) + (d.z * d.z + d.w * d.w);
-        }
-        // Equal parts are joined, two and two.
-#pragma unroll
-        for (int lanes = 1; lanes < 32; lanes *= 2) {
-            const float other = __shfl_xor_sync(0xffffffffU, mean, lanes);
-            squares += __shfl_xor_sync(0xffffffffU, squares, lanes);
-            squares += (other - mean) * (other - mean) * static_cast<float>(lanes * kPieces * 2);
-            mean = (mean + other) * 0.5F;
-        }
-        const unsigned moments = shared_address(&shared.moments[turn.stage][place.rank][place.warp + half * 8]);
-        if (place.lane < kCluster)
-            send_pair(address_in(moments, place.lane), address_in(measured, place.lane), mean, squares);
-    }
-    wait_barrier(measured, turn.parity);
-#pragma unroll
-    for (int half = 0; half < kHalves; ++half) {
-        const int row = place.warp + half * 8;
-        float mean = 0;
-        float squares = 0;
-        float2 parts[kCluster];
-#pragma unroll
-        for (int i = 0; i < kCluster; ++i) {
-            parts[i] = shared.moments[turn.stage][i][row];
-            mean += parts[i].x * (1.0F / kCluster);
-        }
-#pragma unroll
-        for (int i = 0; i < kCluster; ++i)
-            squares += parts[i].y * (1.0F / kSlice) + (parts[i].x - mean) * (parts[i].x - mean);
-        const float scale = rsqrtf(squares * (1.0F / kCluster) + step.number);
-#pragma unroll
-        for (int i = 0; i < kPieces; ++i) {
-            const float4 v = value(half * kPieces + i);
-            const uint2 y{
-                pack((v.x - mean) * scale * gamma[i].x + beta[i].x, (v.y - mean) * scale * gamma[i].y + beta[i].y),
-                pack((v.z - mean) * scale * gamma[i].z + beta[i].z, (v.w - mean) * scale * gamma[i].w + beta[i].w)};
-            *reinterpret_cast<uint2*>(&shared.rows[row][(i * 32 + place.lane) * 8]) = y;
-        }
-    }
-    turn.next();
-}
-
-// The same after attention: a warp a head. Registers are divided as in attention_few_keys.cuh.
-template <int kHalves>
-__device__ inline void gather_attended(const TokenStep& step, const unsigned char* handover, const Place& place,
-                                       Shared<kHalves>& shared) {
-    constexpr int kWords = kHeadSize / 8;  // of a lane's quarter
-    constexpr int kPieces = 6;             // of a lane: two of queries, two of keys, two of values
-    if (place.warp >= kSlice / kHeadSize) return;
-    const Source source(step, handover, 2);
-    const int g = place.lane / 4;
-    const int t = place.lane % 4;
-    const int head = place.rank * kSlice + place.warp * kHeadSize;
-    bool sees = place.lane < step.rows;
-    if (sees && step.mask != nullptr) sees = static_cast<const uint8_t*>(step.mask)[place.lane] != 0;
-    const uint64_t seen = __ballot_sync(0xffffffffU, sees);
-    uint4 bits[kHalves * kPieces];
-    take(bits, source.handed_over, [&](int i) {
-        const int of = i % kPieces / 2;
-        const int row = i / kPieces * 8 + (of < 2 ? g : t * 2 + i % 2);
-        const int channel = of < 2 ? t * (kHeadSize / 4) + i % 2 * 8 : g * (kHeadSize / 8);
-        return source.row(row) + (of * step.depth + head + channel) * 2;
-    });
-    const auto word = [&](int half, int of, int i) {
-        if (half >= kHalves) return 0U;
-        const uint4 piece = bits[half * kPieces + of * 2 + i / 4];
-        return i % 4 == 0 ? piece.x : i % 4 == 1 ? piece.y : i % 4 == 2 ? piece.z : piece.w;
-    };
-    float score[kHalves][4] = {};
-    float others[kHalves][4] = {};
-#pragma unroll
-    for (int s = 0; s < kWords; s += 2) {
-        const unsigned rows[4] = {word(0, 0, s), word(1, 0, s), word(0, 0, s + 1), word(1, 0, s + 1)};
-#pragma unroll
-        for (int n = 0; n < kHalves; ++n)
-            multiply_add(s % 4 == 0 ? score[n] : others[n], rows, word(n, 1, s), word(n, 1, s + 1));
-    }
-#pragma unroll
-    for (int i = 0; i < kHalves * 4; ++i) score[i / 4][i % 4] += others[i / 4][i % 4];
-    float factor[kHalves];
-#pragma unroll
-    for (int half = 0; half < kHalves; ++half) {
-        const uint64_t up_to_row = step.causal ? (uint64_t{2} << (g + 8 * half)) - 1 : ~uint64_t{0};
-        factor[half] = few_keys::weigh_row(score, half, (seen & up_to_row) >> (2 * t), step.number);
-    }
-    unsigned weights[4] = {};
-#pragma unroll
-    for (int n = 0; n < kHalves; ++n)
-#pragma unroll
-        for (int half = 0; half < kHalves; ++half)
-            weights[n * 2 + half] = pack(score[n][half * 2], score[n][half * 2 + 1]);
-    float sums[kWords][4] = {};
-#pragma unroll
-    for (int i = 0; i < kWords / 2; ++i) {
-        constexpr unsigned kLow = 0x5410;  // of two pairs of channels, the first ones, or the second ones
-        constexpr unsigned kHigh = 0x7632;
-        const unsigned v[4] = {word(0, 2, i), word(0, 2, i + 4), word(1, 2, i), word(1, 2, i + 4)};
-        multiply_add(sums[2 * i], weights, __byte_perm(v[0], v[1], kLow), __byte_perm(v[2], v[3], kLow));
-        multiply_add(sums[2 * i + 1], weights, __byte_perm(v[0], v[1], kHigh), __byte_perm(v[2], v[3], kHigh));
-    }
-#pragma unroll
-    for (int half = 0; half < kHalves; ++half)
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            const auto two = [&](int j) {
-                return pack(sums[j][half * 2 + i] * factor[half], sums[j + 1][half * 2 + i] * factor[half]);
-            };
-            *reinterpret_cast<uint4*>(&shared.rows[g + half * 8][(place.warp * kHeadSize + t * 16 + i * 8) * 2]) = {
-                two(0), two(2), two(4), two(6)};
-        }
-}
 
 // A warp's weights of a step, which are there before its rows.
 template <int kHalves>
 struct Weights {
     uint4 bits[kMostStages][kChunks];
 
-    __device__ Weights(int count, const Place& place, Turn<Shared<kHalves>::kStages>& stages, Shared<kHalves>& shared) {
+    __device__ Weights(int count, const Place& place, Turn<Shared<kHalves>::kStages> stages,
+                       const Shared<kHalves>& shared) {
         const int at = (place.warp / kParts * 8 + place.lane / 4) * kColumnBytes +
                        place.warp % kParts * kChunks * kChunkBytes + place.lane % 4 * 16;
 #pragma unroll
@@ -354,8 +82,6 @@ struct Weights {
 #pragma unroll
             for (int c = 0; c < kChunks; ++c)
                 bits[s][c] = load16_from_shared(shared_address(&shared.weights[stages.stage][at]) + c * kChunkBytes);
-            __syncwarp();
-            if (place.lane == 0) arrive(shared_address(&shared.freed[stages.stage]));
             stages.next();
         }
     }
@@ -364,7 +90,7 @@ struct Weights {
 // What a warp has of a linear layer, sent to the block that finishes it.
 template <int kHalves>
 __device__ inline void multiply(const TokenStep& step, const Weights<kHalves>& weights, const Place& place,
-                                const Turn<2>& turn, Shared<kHalves>& shared) {
+                                Turns<kHalves>& turns, Shared<kHalves>& shared) {
     constexpr int kChains = 4;  // of products that wait for each other
     const bool deep = step.depth > kUnit;
     const int stages = stages_of(step);
@@ -392,10 +118,13 @@ __device__ inline void multiply(const TokenStep& step, const Weights<kHalves>& w
             multiply_add(sums[s][c * 2 % kChains], upper, w.x, w.y);
             multiply_add(sums[s][(c * 2 + 1) % kChains], lower, w.z, w.w);
         }
+        __syncwarp();
+        if (place.lane == 0) arrive(shared_address(&shared.freed[turns.stages.stage]));
+        turns.stages.next();
     }
-    const unsigned summed = address_in(shared_address(&shared.summed[turn.stage]), finisher);
-    const unsigned to =
-        address_in(shared_address(&shared.sums[turn.stage][place.rank * kParts + part][0][0][place.lane]), finisher);
+    const unsigned summed = address_in(shared_address(&shared.summed[turns.sums.stage]), finisher);
+    const unsigned to = address_in(
+        shared_address(&shared.sums[turns.sums.stage][place.rank * kParts + part][0][0][place.lane]), finisher);
 #pragma unroll
     for (int n = 0; n < kMostTiles; ++n) {
         if (n >= step.tiles) continue;
@@ -412,46 +141,36 @@ __device__ inline void multiply(const TokenStep& step, const Weights<kHalves>& w
     }
 }
 
-// Two neighbouring results of a thread.
-template <int kHalves>
-struct Result {
-    int row, column;
-    bool exists;
-
-    __device__ Result(const TokenStep& step, int warp, int lane)
-        : row(warp % kHalves * 8 + lane / 4),
-          column((blockIdx.x * step.tiles + warp / kHalves) * 8 + lane % 4 * 2),
-          exists(warp < step.tiles * kHalves && row < step.rows && column < step.columns) {}
-    __device__ unsigned char* handed_over(const TokenStep& step, unsigned char* place) const {
-        return place + (row * step.columns + column) * (step.half_out ? 2 : 4);
-    }
-};
-
-__device__ inline void store_two(void* p, bool half, uint2 x) {
-    if (half)
-        asm volatile("st.relaxed.gpu.global.u32 [%0], %1;\n" ::"l"(p), "r"(x.x) : "memory");
-    else
-        asm volatile("st.relaxed.gpu.global.v2.u32 [%0], {%1, %2};\n" ::"l"(p), "r"(x.x), "r"(x.y) : "memory");
-}
-
-__device__ inline unsigned char* place_of(unsigned char* handover, int number) {
-    return handover + (number + kPlaces) % kPlaces * kPlaceBytes;
-}
-
 __device__ inline float2 activate_two(float2 x, Activation activation) {
     if (activation == Activation::none) return x;
     if (activation == Activation::gelu) return {gelu(x.x), gelu(x.y)};
     return {activate(x.x, activation), activate(x.y, activation)};
 }
 
+// Others may want what was prepared: the first cluster stores it.
+template <int kHalves>
+__device__ inline void store_prepared(const TokenStep& step, const Place& place, const Shared<kHalves>& shared) {
+    for (int at = place.thread; at < step.rows * (kSlice / 8); at += kThreads) {
+        const int row = at / (kSlice / 8);
+        const int piece = at % (kSlice / 8);
+        *reinterpret_cast<uint4*>(static_cast<bf16*>(step.prepared) + row * step.prepared_stride + place.rank * kSlice +
+                                  piece * 8) = *reinterpret_cast<const uint4*>(&shared.rows[row][piece * 16]);
+    }
+    meet_block();
+}
+
 // A step that is a linear layer.
 template <int kHalves>
-__device__ inline void apply_linear(int number, unsigned char* handover, const Place& place, const Turn<2>& turn,
-                                    Turn<2>& measures, Turn<Shared<kHalves>::kStages>& stages,
-                                    Shared<kHalves>& shared) {
-    const TokenStep step = shared.steps[number % kSteps];
+__device__ inline void apply_linear(const TokenStep& step, int number, unsigned char* handover, const Place& place,
+                                    Turns<kHalves>& turns, Shared<kHalves>& shared) {
+    const unsigned char* const taken = place_of(handover, number - 1);
+    const Normed<kHalves> normed(step, taken, place);
+    const Attended<kHalves> attended(step, taken, place);
+    const Plain<kHalves> plain(step, taken, place);
+    const unsigned summed = shared_address(&shared.summed[turns.sums.stage]);
+    if (place.thread == 0) arrive_expecting(summed, kWarps * step.tiles * kHalves * 256);
+    const Weights<kHalves> weights(stages_of(step), place, turns.stages, shared);
     const Result<kHalves> result(step, place.warp, place.lane);
-    // What is added to results is asked for first.
     float2 bias{0.0F, 0.0F};
     float2 more = bias;
     if (result.exists && step.bias != nullptr)
@@ -459,47 +178,44 @@ __device__ inline void apply_linear(int number, unsigned char* handover, const P
     if (result.exists && step.more != nullptr)
         more = *reinterpret_cast<const float2*>(static_cast<const float*>(step.more) + result.row * step.more_stride +
                                                 result.column);
-    const Weights<kHalves> weights(stages_of(step), place, stages, shared);
-    const unsigned char* const taken = place_of(handover, number - 1);
-    const unsigned summed = shared_address(&shared.summed[turn.stage]);
-    if (place.thread == 0) arrive_expecting(summed, kWarps * step.tiles * kHalves * 256);
+
+    Pieces<kHalves> bits;
     if (step.gamma != nullptr)
-        gather_normed(step, taken, place, measures, shared);
+        ask_for<normed.kCount>(normed, bits);
     else if (step.attends)
-        gather_attended(step, taken, place, shared);
+        ask_for<attended.kCount>(attended, bits);
     else
-        gather(step, taken, place, shared);
+        ask_for<plain.kCount>(plain, bits);
+
+    if (step.gamma != nullptr) {
+        normed.gather(bits, turns.moments, shared);
+        turns.moments.next();
+    } else if (step.attends) {
+        attended.gather(bits, shared);
+    } else {
+        plain.gather(bits, shared);
+    }
     meet_block();
-    multiply(step, weights, place, turn, shared);
+    multiply(step, weights, place, turns, shared);
     meet_block();
     if (number > 0) wait_barrier(shared_address(&shared.cleaned), (number - 1) % 2);
-    wait_barrier(summed, turn.parity);
+    wait_barrier(summed, turns.sums.parity);
     if (result.exists) {
         float2 sum = bias;
 #pragma unroll
         for (int i = 0; i < kWarps; ++i) {
-            const float2 x = (&shared.sums[turn.stage][i][0][0][0])[place.thread];
+            const float2 x = (&shared.sums[turns.sums.stage][i][0][0][0])[place.thread];
             sum = {sum.x + x.x, sum.y + x.y};
         }
         sum = activate_two(sum, step.activation);
         sum = {sum.x + more.x, sum.y + more.y};
-        const uint2 bits{step.half_out ? pack(sum.x, sum.y) : __float_as_uint(sum.x), __float_as_uint(sum.y)};
-        if (step.hands_over) store_two(result.handed_over(step, place_of(handover, number)), step.half_out, bits);
-        store_two(static_cast<unsigned char*>(step.out) +
-                      (static_cast<int64_t>(result.row) * step.out_stride + result.column) * (step.half_out ? 2 : 4),
-                  step.half_out, bits);
+        const uint2 words{step.half_out ? pack(sum.x, sum.y) : __float_as_uint(sum.x), __float_as_uint(sum.y)};
+        if (step.hands_over) show(result.in(step, place_of(handover, number), step.columns), step.half_out, words);
+        show(result.in(step, step.out, step.out_stride), step.half_out, words);
     }
-    // Others may want the norm, or the attention. The memory is free only now.
-    if (step.prepared != nullptr && blockIdx.x < kCluster) {
-        for (int at = place.thread; at < step.rows * (kSlice / 8); at += kThreads) {
-            const int row = at / (kSlice / 8);
-            const int piece = at % (kSlice / 8);
-            *reinterpret_cast<uint4*>(static_cast<bf16*>(step.prepared) + row * step.prepared_stride +
-                                      place.rank * kSlice + piece * 8) =
-                *reinterpret_cast<const uint4*>(&shared.rows[row][piece * 16]);
-        }
-        meet_block();
-    }
+    // Not earlier: somebody may have read this memory in the step before.
+    if (step.prepared != nullptr && blockIdx.x < kCluster) store_prepared(step, place, shared);
+    turns.sums.next();
 }
 
 __device__ inline float over_block(float x, const Place& place, float (&sums)[kWarps]) {
@@ -573,8 +289,8 @@ __device__ inline void clean(const TokenProgram& program, Shared<kHalves>& share
             for (int warp = 0; warp < earlier.tiles * kHalves; ++warp) {
                 const Result<kHalves> result(earlier, warp, lane);
                 if (result.exists)
-                    store_two(result.handed_over(earlier, place_of(program.handover, i - 2)), earlier.half_out,
-                              {kMissing, kMissing});
+                    show(result.in(earlier, place_of(program.handover, i - 2), earlier.columns), earlier.half_out,
+                         {kMissing, kMissing});
             }
         constexpr int kAhead = kSteps / 2;
         if (i + kAhead < program.count) describe(shared.steps[(i + kAhead) % kSteps], program.steps[i + kAhead], lane);
@@ -606,14 +322,12 @@ __device__ inline void compute(const TokenProgram& program, Shared<kHalves>& sha
         bring_to_cache(other.beta, other.depth * 4, place.thread);
     }
     unsigned everyone = 0;
-    Turn<2> turn{}, measures{};
-    Turn<Shared<kHalves>::kStages> stages{};
+    Turns<kHalves> turns;
     for (int i = 0; i < program.count; ++i) {
-        const TokenStep& step = shared.steps[i % kSteps];
+        const TokenStep step = shared.steps[i % kSteps];
         if (i > 0 && !step.takes_over) meet_all(program.meeting, everyone += kBlocks, place);
         if (step.kind == TokenStepKind::linear) {
-            apply_linear(i, program.handover, place, turn, measures, stages, shared);
-            turn.next();
+            apply_linear(step, i, program.handover, place, turns, shared);
         } else {
             if (step.kind == TokenStepKind::norm)
                 normalise(step, place, shared.row_sums);
