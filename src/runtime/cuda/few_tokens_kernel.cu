@@ -12,8 +12,9 @@
 // Results are handed over through memory whose bits are all set before: that is a value which no result has, so whoever
 // needs it reads until there is another one. Nobody waits at a barrier, nor for a counter. Results lie in one of four
 // places in turn. When a block finishes step i, its cluster has read all results of step i - 1, so that all blocks had
-// read those of step i - 2: whoever has written these sets their bits again. Everybody can see that before the place is
-// written again, in step i + 2, since blocks pass a fence in step i + 1 before they hand over.
+// read those of step i - 2: one warp, which does nothing else, sets the bits of those that were the block's own. It
+// passes a fence, before which the block does not hand over in step i + 1; so everybody can see it before the place is
+// written again, in step i + 2. The same fence orders the results that steps leave in memory.
 //
 // Weights come by bulk copies to shared memory, some layers ahead. One warp does nothing but ask for them, at a steady
 // pace: when all are asked for at once, everybody else's reads wait behind them. Biases and the like are brought to the
@@ -66,7 +67,8 @@ struct Turns {
     Turn<Shared<kHalves>::kStages> stages{};
 };
 
-// A warp's weights of a step, which are there before its rows.
+// A warp's weights of a step, which are there before its rows. Their place is free only when they have been multiplied:
+// a copy may overtake reads that nothing waits for.
 template <int kHalves>
 struct Weights {
     uint4 bits[kMostStages][kChunks];
@@ -164,12 +166,8 @@ template <int kHalves>
 __device__ inline void apply_linear(const TokenStep& step, int number, unsigned char* handover, const Place& place,
                                     Turns<kHalves>& turns, Shared<kHalves>& shared) {
     const unsigned char* const taken = place_of(handover, number - 1);
-    const Normed<kHalves> normed(step, taken, place);
-    const Attended<kHalves> attended(step, taken, place);
-    const Plain<kHalves> plain(step, taken, place);
     const unsigned summed = shared_address(&shared.summed[turns.sums.stage]);
     if (place.thread == 0) arrive_expecting(summed, kWarps * step.tiles * kHalves * 256);
-    const Weights<kHalves> weights(stages_of(step), place, turns.stages, shared);
     const Result<kHalves> result(step, place.warp, place.lane);
     float2 bias{0.0F, 0.0F};
     float2 more = bias;
@@ -178,22 +176,14 @@ __device__ inline void apply_linear(const TokenStep& step, int number, unsigned 
     if (result.exists && step.more != nullptr)
         more = *reinterpret_cast<const float2*>(static_cast<const float*>(step.more) + result.row * step.more_stride +
                                                 result.column);
-
-    Pieces<kHalves> bits;
-    if (step.gamma != nullptr)
-        ask_for<normed.kCount>(normed, bits);
-    else if (step.attends)
-        ask_for<attended.kCount>(attended, bits);
-    else
-        ask_for<plain.kCount>(plain, bits);
-
+    const Weights<kHalves> weights(stages_of(step), place, turns.stages, shared);
     if (step.gamma != nullptr) {
-        normed.gather(bits, turns.moments, shared);
+        Normed<kHalves>(step, taken, place).gather(turns.moments, shared);
         turns.moments.next();
     } else if (step.attends) {
-        attended.gather(bits, shared);
+        Attended<kHalves>(step, taken, place).gather(shared);
     } else {
-        plain.gather(bits, shared);
+        Plain<kHalves>(step, taken, place).gather(shared);
     }
     meet_block();
     multiply(step, weights, place, turns, shared);
@@ -372,11 +362,11 @@ __global__ void __launch_bounds__(kAllThreads, 1) few_tokens_kernel(const __grid
     if (place.warp < kSteps / 2) describe(shared.steps[place.warp], program.steps[place.warp], place.lane);
     meet_cluster();
     if (place.warp >= kWarps) {
-        give_registers<56>();
+        give_registers<40>();
         if (place.warp == kWarps) copy_weights(program, shared, place);
         if (place.warp == kWarps + 1) clean(program, shared, place.lane);
     } else {
-        take_registers<224>();
+        take_registers<232>();
         compute(program, shared, place);
     }
 #else

@@ -4,14 +4,10 @@
 #include "runtime/cuda/few_tokens_block.cuh"
 
 // The rows of a linear layer for few_tokens_kernel.cu: what a block has of them goes to its shared memory, as it is,
-// normalised, or after attention. Each way has two parts, ask and gather, since there are other things to do while the
-// rows are on their way.
+// normalised, or after attention.
 namespace sam3::cuda::few_tokens {
 
 constexpr int kMostPieces = kMostUnits * kSlice / 256;  // of 16 bytes, of a lane and a row
-
-template <int kHalves>
-using Pieces = uint4[kHalves * kMostPieces];
 
 // Rows in memory, or handed over.
 struct Source {
@@ -28,21 +24,17 @@ struct Source {
     __device__ const unsigned char* row(int number) const { return rows + min(number, last) * stride; }
 };
 
-template <int kCount, typename Way, typename Bits>
-__device__ inline void ask_for(const Way& way, Bits& bits) {
+// All at once; where they are handed over, until all are there.
+template <int kCount, typename Way>
+__device__ inline void take(uint4 (&bits)[kCount], const Way& way) {
+    unsigned top;
+    do {
+        top = 0;
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) bits[i] = load_shown(way.from(i));
-}
-// Where they are handed over: until all are there.
-template <int kCount, typename Way, typename Bits>
-__device__ inline void insist_on(const Way& way, Bits& bits) {
-    const auto is_missing = [&] {
-        unsigned top = 0;
+        for (int i = 0; i < kCount; ++i) bits[i] = load_shown(way.from(i));
 #pragma unroll
         for (int i = 0; i < kCount; ++i) top = max(max(top, max(bits[i].x, bits[i].y)), max(bits[i].z, bits[i].w));
-        return top == kMissing;
-    };
-    while (way.source.handed_over && is_missing()) ask_for<kCount>(way, bits);
+    } while (way.source.handed_over && top == kMissing);
     __syncwarp();
 }
 
@@ -65,8 +57,9 @@ struct Plain {
         return source.row(place.warp + i / kMostPieces * 8) + unit(piece) * kUnit * 2 + place.rank * kSlice * 2 +
                in_slice(piece);
     }
-    __device__ void gather(Pieces<kHalves>& bits, Shared<kHalves>& shared) const {
-        insist_on<kCount>(*this, bits);
+    __device__ void gather(Shared<kHalves>& shared) const {
+        uint4 bits[kCount];
+        take(bits, *this);
 #pragma unroll
         for (int i = 0; i < kCount; ++i)
             if (i % kMostPieces < pieces)
@@ -91,7 +84,7 @@ struct Normed {
     __device__ const unsigned char* from(int i) const {
         return source.row(place.warp + i / kPieces * 8) + channel(i) * 4;
     }
-    __device__ void gather(Pieces<kHalves>& bits, const Turn<2>& turn, Shared<kHalves>& shared) const {
+    __device__ void gather(const Turn<2>& turn, Shared<kHalves>& shared) const {
         const unsigned measured = shared_address(&shared.measured[turn.stage]);
         if (place.thread == 0) arrive_expecting(measured, sizeof(shared.moments[0]));
         float4 gamma[kPieces], beta[kPieces];
@@ -100,7 +93,8 @@ struct Normed {
             gamma[i] = load4(static_cast<const float*>(step.gamma) + channel(i));
             beta[i] = load4(static_cast<const float*>(step.beta) + channel(i));
         }
-        insist_on<kCount>(*this, bits);
+        uint4 bits[kCount];
+        take(bits, *this);
         const auto value = [&](int i) {
             return float4{__uint_as_float(bits[i].x), __uint_as_float(bits[i].y), __uint_as_float(bits[i].z),
                           __uint_as_float(bits[i].w)};
@@ -182,13 +176,14 @@ struct Attended {
         const int channel = of < 2 ? t * (kHeadSize / 4) + i % 2 * 8 : g * (kHeadSize / 8);
         return source.row(row) + (of * kUnit + place.rank * kSlice + place.warp * kHeadSize + channel) * 2;
     }
-    __device__ void gather(Pieces<kHalves>& bits, Shared<kHalves>& shared) const {
+    __device__ void gather(Shared<kHalves>& shared) const {
         const int g = place.lane / 4;
         const int t = place.lane % 4;
         bool sees = place.lane < step.rows;
         if (sees && step.mask != nullptr) sees = static_cast<const uint8_t*>(step.mask)[place.lane] != 0;
         const uint64_t seen = __ballot_sync(0xffffffffU, sees);
-        insist_on<kCount>(*this, bits);
+        uint4 bits[kCount];
+        take(bits, *this);
         const auto word = [&](int half, int of, int i) {
             if (half >= kHalves) return 0U;
             const uint4 piece = bits[half * kPieces + of * 2 + i / 4];
