@@ -40,17 +40,100 @@ TokenStep step_of(TokenStepKind kind, const Tensor& x, const Tensor& out) {
 // Whether a linear layer is one of what the step before it has normalised: that is then done by the layer.
 bool takes_norm(TokenStep& linear, const TokenStep& norm) {
     if (linear.kind != TokenStepKind::linear || norm.kind != TokenStepKind::norm || !norm.half_out ||
-        linear.x != norm.normed || linear.rows != norm.rows || linear.depth != norm.columns ||
-        linear.x_stride != norm.normed_stride || !can_be_normed(linear))
+        linear.x != norm.prepared || linear.rows != norm.rows || linear.depth != norm.columns ||
+        linear.x_stride != norm.prepared_stride || !can_prepare(linear))
         return false;
     linear.x = norm.x;
     linear.x_stride = norm.x_stride;
     linear.gamma = norm.gamma;
     linear.beta = norm.beta;
-    linear.normed = norm.normed;
-    linear.normed_stride = norm.normed_stride;
+    linear.prepared = norm.prepared;
+    linear.prepared_stride = norm.prepared_stride;
     linear.number = norm.number;
     return true;
+}
+
+// The same for attention among the rows of one tensor.
+bool takes_attention(TokenStep& linear, const TokenStep& attention) {
+    if (linear.kind != TokenStepKind::linear || attention.kind != TokenStepKind::attention ||
+        linear.x != attention.out || linear.rows != attention.rows || linear.depth != attention.columns ||
+        linear.x_stride != attention.out_stride || !can_prepare(linear))
+        return false;
+    const auto* const queries = static_cast<const uint16_t*>(attention.x);
+    if (attention.depth != attention.rows || attention.w != queries + attention.columns ||
+        attention.more != queries + 2 * attention.columns || attention.w_stride != attention.x_stride ||
+        attention.more_stride != attention.x_stride)
+        return false;
+    linear.attends = true;
+    linear.x = attention.x;
+    linear.x_stride = attention.x_stride;
+    linear.causal = attention.causal;
+    linear.mask = attention.mask;
+    linear.number = attention.number;
+    linear.prepared = attention.out;
+    linear.prepared_stride = attention.out_stride;
+    return true;
+}
+
+// Memory that rows take.
+struct Range {
+    const unsigned char *first, *end;
+
+    Range(const void* x, int rows, int columns, int stride, bool half)
+        : first(static_cast<const unsigned char*>(x)),
+          end(first == nullptr ? first
+                               : first + (static_cast<ptrdiff_t>(rows - 1) * stride + columns) * (half ? 2 : 4)) {}
+    bool meets(const Range& other) const { return first < other.end && other.first < end; }
+};
+Range out_of(const TokenStep& step) { return {step.out, step.rows, step.columns, step.out_stride, step.half_out}; }
+Range prepared_by(const TokenStep& step) {
+    const bool half = step.kind == TokenStepKind::linear || step.half_out;
+    return {step.prepared, step.rows, step.depth, step.prepared_stride, half};
+}
+Range added_by(const TokenStep& step) { return {step.more, step.rows, step.columns, step.more_stride, false}; }
+
+// Whether a thread adds only what it has written itself, or what no step has written.
+bool adds_its_own(const TokenProgram& program, int number) {
+    const TokenStep& step = program.steps[number];
+    const Range more = added_by(step);
+    for (int i = number; i-- > 0;) {
+        const TokenStep& earlier = program.steps[i];
+        if (more.meets(prepared_by(earlier))) return false;
+        if (more.meets(out_of(earlier)))
+            return earlier.kind == TokenStepKind::linear && earlier.out == step.more && !earlier.half_out &&
+                   earlier.out_stride == step.more_stride && earlier.columns == step.columns &&
+                   earlier.rows == step.rows;
+    }
+    return true;
+}
+
+// Whether a step gets from the one before it all that others have written, and nothing else. The memory that they have
+// in common is written in the order of the steps only if there is another step between them.
+bool takes_over(const TokenProgram& program, int number) {
+    const TokenStep& step = program.steps[number];
+    const TokenStep& before = program.steps[number - 1];
+    return step.kind == TokenStepKind::linear && before.kind == TokenStepKind::linear && has_all_blocks(step) &&
+           has_all_blocks(before) && step.x == before.out && step.x_stride == before.out_stride &&
+           step.rows == before.rows && before.columns == step.depth * (step.attends ? 3 : 1) &&
+           before.half_out == (step.gamma == nullptr) && adds_its_own(program, number) &&
+           !prepared_by(before).meets(out_of(step)) && !prepared_by(before).meets(prepared_by(step));
+}
+
+// Whether nobody reads what a linear layer prepares: another one writes it to the same place.
+bool is_prepared_in_vain(const TokenProgram& program, int number) {
+    const TokenStep& step = program.steps[number];
+    if (step.kind != TokenStepKind::linear || step.prepared == nullptr) return false;
+    for (int i = number + 1; i < program.count; ++i) {
+        const TokenStep& later = program.steps[i];
+        if (later.kind != TokenStepKind::linear || added_by(later).meets(prepared_by(step))) return false;
+        const int width = later.depth * (later.attends ? 3 : 1);
+        const Range x(later.x, later.rows, width, later.x_stride, later.gamma == nullptr);
+        if (x.meets(prepared_by(step))) return false;
+        if (later.prepared == step.prepared && later.prepared_stride == step.prepared_stride &&
+            later.rows == step.rows && later.depth == step.depth)
+            return true;
+    }
+    return false;
 }
 
 }  // namespace
@@ -59,6 +142,8 @@ FewTokens::FewTokens(Device& device) : fits_(static_cast<CudaDevice&>(device).is
     const ExecContext context{device, 1, Precision::f32};
     meeting_ = new_tensor(context, {static_cast<int64_t>(kLanes), kCounters}, DType::i32);
     fill(context, FillArgs{meeting_, 0.0F});
+    handover_ = new_tensor(context, {static_cast<int64_t>(kLanes), kHandoverBytes / 4}, DType::i32);
+    fill(context, FillArgs{handover_, -1.0F});
 }
 
 bool FewTokens::is_open(const ExecContext& context) const {
@@ -92,11 +177,19 @@ void FewTokens::start() {
     const auto lane = static_cast<int64_t>(device_of(context).lane());
     TokenProgram program;
     program.meeting = meeting_.data<unsigned>() + lane * kCounters;
+    program.handover = handover_.data<unsigned char>() + lane * kHandoverBytes;
     for (const Noted& noted : steps) {
         TokenStep step = noted.step;
-        if (program.count > 0 && takes_norm(step, program.steps[program.count - 1])) --program.count;
+        if (program.count > 0) {
+            const TokenStep& before = program.steps[program.count - 1];
+            if (takes_norm(step, before) || takes_attention(step, before)) --program.count;
+        }
         program.steps[program.count++] = step;
     }
+    for (int i = 0; i < program.count; ++i)
+        if (is_prepared_in_vain(program, i)) program.steps[i].prepared = nullptr;
+    for (int i = 1; i < program.count; ++i)
+        program.steps[i].takes_over = program.steps[i - 1].hands_over = takes_over(program, i);
     for (int i = program.count; i-- > 0;) {
         if (program.steps[i].kind != TokenStepKind::linear) continue;
         program.steps[i].next_linear = program.first_linear;
@@ -134,8 +227,8 @@ bool FewTokens::note(const ExecContext& context, const LayerNormArgs& args) {
     step.number = args.eps;
     step.gamma = args.gamma.raw();
     step.beta = args.beta.raw();
-    step.normed = args.out.raw();
-    step.normed_stride = step.out_stride;
+    step.prepared = args.out.raw();
+    step.prepared_stride = step.out_stride;
     return append(step, context, args, &cuda::layer_norm);
 }
 
@@ -153,7 +246,7 @@ bool FewTokens::note(const ExecContext& context, const AttentionArgs& args) {
     step.w_stride = stride_of(args.k);
     step.more = args.v.raw();
     step.more_stride = stride_of(args.v);
-    if (args.key_mask) step.bias = args.key_mask.raw();
+    if (args.key_mask) step.mask = args.key_mask.raw();
     return append(step, context, args, &cuda::attention);
 }
 
