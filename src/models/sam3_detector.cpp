@@ -52,13 +52,15 @@ DetectorFeatures Sam3Detector::features(Ops& ops, const Tensor& trunk) const {
     const std::vector<Tensor> out = ops.stage("detector_neck", {trunk}, [&](const std::vector<Tensor>& in) {
         const Tensor x = ops.stored(in[0]);
         const Tensor coarse = neck_.level(ops, x, Neck::kLevels - 1);
-        const Tensor fine = ops.beside([&] { return neck_.level(ops, x, 0); }, BranchShare::most);
-        const Tensor begun = fusion_encoder_.begin(ops, tokens_of(coarse), *positions);
-        std::vector<Tensor> more;
-        if (unprompted) more.push_back(geometry_encoder_.forward(ops, coarse, *positions, {}));
+        std::vector<Tensor> maps = ops.beside(
+            [&] {
+                return std::vector<Tensor>{neck_.level(ops, x, 0), neck_.level(ops, x, 1)};
+            },
+            BranchShare::most);
+        maps.push_back(coarse);
+        maps.push_back(fusion_encoder_.begin(ops, tokens_of(coarse), *positions));
+        if (unprompted) maps.push_back(geometry_encoder_.forward(ops, coarse, *positions, {}));
         ops.join();
-        std::vector<Tensor> maps = {fine, neck_.level(ops, x, 1), coarse, begun};
-        maps.insert(maps.end(), more.begin(), more.end());
         return maps;
     });
     DetectorFeatures features;

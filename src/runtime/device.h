@@ -36,7 +36,7 @@ struct StageCache {
 };
 
 // What a branch may take of a device that runs it beside other work.
-enum class BranchShare { half, most };
+enum class BranchShare { third, most };
 
 // Where tensors live and operators run. Thread-safe: several sessions share one device.
 class Device {

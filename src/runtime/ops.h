@@ -128,7 +128,7 @@ public:
     // Within a stage: work that may run beside what follows, until join(). Two at a time, of which the later is joined
     // first.
     template <typename Work>
-    auto beside(Work&& work, BranchShare share = BranchShare::half) {
+    auto beside(Work&& work, BranchShare share = BranchShare::third) {
         device_.begin_branch(share);
         auto result = work();
         device_.end_branch();

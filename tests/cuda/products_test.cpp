@@ -277,7 +277,7 @@ TEST_F(GpuProducts, MatmulWithOffsetsEqualsTheCpus) {
     };
     for (const Sizes& s :
          {Sizes{1, 1, 8, 1}, Sizes{2, 5, 7, 3}, Sizes{3, 4, 32, 5184}, Sizes{1, 19, 40, 768}, Sizes{1, 52, 256, 82944}})
-        for (DType type : kFloatTypes)
+        for (DType type : test::kFloatTypes)
             for (bool transposed : {false, true}) {
                 const Shape b = transposed ? Shape{s.batch, s.n, s.k} : Shape{s.batch, s.k, s.n};
                 compare({{{s.batch, s.m, s.k}, type}, {b, type}, {{s.batch, s.m, 1}, DType::f32}},

@@ -98,6 +98,10 @@ void attend(const ExecContext& context, const AttentionArgs& args, WgmmaArgs a, 
     a.splits = static_cast<int>(blocks_for(tiles, a.tiles_each));
     a.cut = cut_for<P>(a.shape, a.splits, multiprocessors);
     a.items = (a.cut.full + a.cut.shorter) * a.cut.heads * a.splits;
+    const int left = a.items % multiprocessors;  // for the last round
+    const bool cut_last = P::kWindows && left * P::kGroups <= multiprocessors;
+    a.alone = a.items - (cut_last ? left : 0);
+    if (cut_last) a.items += left * (P::kGroups - 1);
     const bool masked = a.key_mask != nullptr;
     const SplitRows parts = a.splits == 1 ? SplitRows{} : SplitRows(context, a.shape, a.splits);
     if (a.splits > 1) {

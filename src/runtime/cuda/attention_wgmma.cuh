@@ -74,6 +74,7 @@ struct WgmmaArgs {
     int splits, tiles_each;
     Cut cut;
     int items;
+    int alone;  // windows: from this item on each is cut into those of single warpgroups, for the GPU's last round
     float scale_log2;
 };
 
@@ -97,10 +98,17 @@ struct Shared {
 // One after the other, a block computes several of these: some queries of a head, over some of the keys.
 struct Item {
     int head, unit, row, groups, part, begin, end;  // row: its first query; groups: warpgroups that have queries
+    int only;                                       // windows: which warpgroup has queries, or -1 for all
 
     template <typename P>
     static __device__ Item at(const WgmmaArgs& a, int index) {
         Item item{};
+        item.only = -1;
+        if (P::kWindows && index >= a.alone) {
+            const int number = index - a.alone;
+            index = a.alone + number / P::kGroups;
+            item.only = number % P::kGroups;
+        }
         item.part = index % a.splits;
         index /= a.splits;
         const int full = a.cut.full * a.cut.heads;
@@ -342,7 +350,7 @@ __device__ inline void multiply(const WgmmaArgs& a, const Shared<P>& m) {
     if (group == P::kGroups - 1) pass_turn();
     for (int index = blockIdx.x; index < a.items; index += gridDim.x) {
         const Item item = Item::at<P>(a, index);
-        if (P::kCut && group >= item.groups) {
+        if ((P::kCut && group >= item.groups) || (P::kWindows && item.only >= 0 && item.only != group)) {
             keep_step(item);
             continue;
         }

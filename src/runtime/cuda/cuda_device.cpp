@@ -27,7 +27,7 @@ CudaDevice::CudaDevice(int gpu) : gpu_(gpu) {
               "making a stream");
         scratch_[lane] = std::make_shared<MemoryPool>(gpu, MemoryPool::Pieces::kept);
     }
-    for (cudaEvent_t* event : {&forked_[0], &forked_[1], &joined_[0], &joined_[1], &aside_, &aside_read_})
+    for (cudaEvent_t* event : {&forked_[0], &forked_[1], &joined_[0], &joined_[1], &aside_, &before_aside_})
         check(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "making an event");
     pool_ = std::make_shared<MemoryPool>(gpu);
     pinned_ = std::make_shared<PinnedPool>();
@@ -43,7 +43,8 @@ CudaDevice::~CudaDevice() {
     few_tokens_.reset();
     for (cudaStream_t stream : streams_) cudaStreamSynchronize(stream);
     for (cudaStream_t stream : streams_) cudaStreamDestroy(stream);
-    for (cudaEvent_t event : {forked_[0], forked_[1], joined_[0], joined_[1], aside_, aside_read_})
+    from_aside_.clear();
+    for (cudaEvent_t event : {forked_[0], forked_[1], joined_[0], joined_[1], aside_, before_aside_})
         cudaEventDestroy(event);
 }
 
@@ -55,6 +56,7 @@ std::unique_lock<std::recursive_mutex> CudaDevice::lock() {
 
 cudaStream_t CudaDevice::stream() {
     if (few_tokens_) few_tokens_->start();
+    if (!capturing_) await_aside();
     return stream_of(lane_);
 }
 
@@ -88,7 +90,8 @@ void CudaDevice::copy_from_host(void* destination, const void* source, size_t by
     if (bytes == 0) return;
     const auto held = lock();
     if (capturing_) fail("a stage copies from host memory: it cannot be captured");
-    check(cudaMemcpyAsync(destination, source, bytes, cudaMemcpyHostToDevice, stream()), "copying to the GPU");
+    check(cudaMemcpyAsync(destination, source, bytes, cudaMemcpyHostToDevice, stream_of(Lane::main)),
+          "copying to the GPU");
 }
 
 void CudaDevice::copy_to_host(void* destination, const void* source, size_t bytes) {

@@ -70,7 +70,7 @@ public:
     // For kernels: one launches at a time, in the thread that holds the lock.
     [[nodiscard]] std::unique_lock<std::recursive_mutex> lock();
     Lane lane() const { return lane_; }
-    cudaStream_t stream();  // starts what was noted down first
+    cudaStream_t stream();  // starts what was noted down first, and waits for a stage aside
     FewTokens& few_tokens() { return *few_tokens_; }
     GemmPlans& gemms() { return *gemms_; }
     bool capturing() const { return capturing_; }
@@ -91,8 +91,9 @@ private:
                                       const std::vector<Tensor>& inputs, const StageBody& body);
     std::vector<Tensor> run_body(const std::vector<Tensor>& inputs, const StageBody& body);
     Captured* variant_for(Graph& graph, const std::vector<Tensor>& inputs, const StageBody& body);
-    std::vector<Tensor> copied(const std::vector<Tensor>& tensors);
+    std::vector<Tensor> copied(const std::vector<Tensor>& tensors, Lane lane);
     void forget_branches(Lane lane);
+    void await_aside();
     cudaStream_t stream_of(Lane lane) const { return streams_[static_cast<size_t>(lane)]; }
     MemoryPool& scratch(Lane lane) const { return *scratch_[static_cast<size_t>(lane)]; }
 
@@ -106,10 +107,11 @@ private:
     bool capturing_ = false;
     size_t branches_ = 0;  // that have not been joined yet
     std::array<cudaEvent_t, kMostBranches> forked_{}, joined_{};
-    cudaEvent_t aside_ = nullptr, aside_read_ = nullptr;  // the last stage aside: it is done, its outputs are copied
-    std::vector<const Buffer*> allocated_;                // while capturing, in order
-    std::vector<size_t> kept_;                            // which of them outlive the graph's run: its outputs
-    Tensor counters_;                                     // while capturing
+    cudaEvent_t aside_ = nullptr, before_aside_ = nullptr;  // the end of the last stage aside; what the others had then
+    std::vector<Tensor> from_aside_;                        // outputs for which the main lane has not waited yet
+    std::vector<const Buffer*> allocated_;                  // while capturing, in order
+    std::vector<size_t> kept_;                              // which of them outlive the graph's run: its outputs
+    Tensor counters_;                                       // while capturing
     int64_t counters_used_ = 0;
     std::recursive_mutex mutex_;
     std::shared_ptr<MemoryPool> pool_;  // shared with the buffers, which may outlive the device

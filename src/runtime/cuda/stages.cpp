@@ -46,10 +46,9 @@ std::string describe(const std::string& key, const std::vector<Tensor>& inputs) 
     return text;
 }
 
-void copy_tensor(const ExecContext& context, const Tensor& from, const Tensor& to) {
+void copy_tensor(const ExecContext& context, const Tensor& from, const Tensor& to, cudaStream_t stream) {
     if (!from.is_dense()) return copy(context, CopyArgs{from, to});
-    check(cudaMemcpyAsync(to.raw(), from.raw(), bytes_of(to), cudaMemcpyDeviceToDevice, device_of(context).stream()),
-          "copying");
+    check(cudaMemcpyAsync(to.raw(), from.raw(), bytes_of(to), cudaMemcpyDeviceToDevice, stream), "copying");
 }
 
 }  // namespace
@@ -143,7 +142,7 @@ void CudaDevice::begin_branch(BranchShare share) {
     // What the branch reads must not be overwritten by what runs beside it.
     if (branches_ == 0) {
         scratch(Lane::main).hold();
-        branch_multiprocessors_ = share == BranchShare::most ? multiprocessors_ * 3 / 4 : multiprocessors_ / 2;
+        branch_multiprocessors_ = share == BranchShare::most ? multiprocessors_ * 3 / 4 : multiprocessors_ / 3;
     }
     cudaEvent_t forked = forked_[branches_];
     check(cudaEventRecord(forked, stream()), "beginning a branch");
@@ -285,20 +284,34 @@ CudaDevice::Captured* CudaDevice::variant_for(Graph& graph, const std::vector<Te
     return graph.variants.back().get();
 }
 
-std::vector<Tensor> CudaDevice::copied(const std::vector<Tensor>& tensors) {
+std::vector<Tensor> CudaDevice::copied(const std::vector<Tensor>& tensors, Lane lane) {
     const ExecContext context{*this, 1, Precision::f32};
     std::vector<Tensor> results;
     for (const Tensor& tensor : tensors) {
         results.push_back(new_tensor(context, tensor.shape(), tensor.dtype()));
-        copy_tensor(context, tensor, results.back());
+        copy_tensor(context, tensor, results.back(), stream_of(lane));
     }
     return results;
+}
+
+// What comes from a stage aside is waited for only by what reads it. Work that is not a stage could be that, and so
+// could a stage that takes it as input.
+void CudaDevice::await_aside() {
+    if (from_aside_.empty()) return;
+    check(cudaStreamWaitEvent(stream_of(Lane::main), aside_, 0), "waiting for a stage aside");
+    from_aside_.clear();
 }
 
 std::vector<Tensor> CudaDevice::run_stage(std::unique_ptr<StageCache>& cache, const std::string& key,
                                           const std::vector<Tensor>& inputs, const StageBody& body) {
     const auto held = lock();
     if (capturing_) return body(inputs);
+    for (const Tensor& input : inputs)
+        if (std::any_of(from_aside_.begin(), from_aside_.end(),
+                        [&](const Tensor& other) { return other.buffer() == input.buffer(); })) {
+            await_aside();
+            break;
+        }
     Graph& graph = graph_of<Graph>(cache, key, inputs);
     if (graph.runs == 0 || graph.refused) {
         std::vector<Tensor> results = body(inputs);
@@ -314,9 +327,9 @@ std::vector<Tensor> CudaDevice::run_stage(std::unique_ptr<StageCache>& cache, co
 
     const ExecContext context{*this, 1, Precision::f32};
     for (size_t i = 0; i < inputs.size(); ++i)
-        if (captured->places[i] == nullptr) copy_tensor(context, inputs[i], captured->inputs[i]);
-    check(cudaGraphLaunch(captured->executable, stream()), key.c_str());
-    return captured->owning ? captured->outputs : copied(captured->outputs);
+        if (captured->places[i] == nullptr) copy_tensor(context, inputs[i], captured->inputs[i], stream_of(Lane::main));
+    check(cudaGraphLaunch(captured->executable, stream_of(Lane::main)), key.c_str());
+    return captured->owning ? captured->outputs : copied(captured->outputs, Lane::main);
 }
 
 std::vector<Tensor> CudaDevice::run_stage_aside(std::unique_ptr<StageCache>& cache, const std::string& key,
@@ -335,16 +348,17 @@ std::vector<Tensor> CudaDevice::run_stage_aside(std::unique_ptr<StageCache>& cac
     }
     const Captured& captured = *graph.variants.front();
     const cudaStream_t aside = stream_of(Lane::aside);
-    check(cudaStreamWaitEvent(aside, aside_read_, 0), key.c_str());  // its memory still holds the last outputs
     for (size_t i = 0; i < host_inputs.size(); ++i)
         check(cudaMemcpyAsync(captured.inputs[i].raw(), host_inputs[i].raw(), bytes_of(host_inputs[i]),
                               cudaMemcpyHostToDevice, aside),
               "copying to the GPU");
     check(cudaGraphLaunch(captured.executable, aside), key.c_str());
+    // Outputs get memory that earlier work of the main lane may still use.
+    check(cudaEventRecord(before_aside_, stream_of(Lane::main)), key.c_str());
+    check(cudaStreamWaitEvent(aside, before_aside_, 0), key.c_str());
+    const std::vector<Tensor> outputs = copied(captured.outputs, Lane::aside);
     check(cudaEventRecord(aside_, aside), key.c_str());
-    check(cudaStreamWaitEvent(stream(), aside_, 0), key.c_str());
-    std::vector<Tensor> outputs = copied(captured.outputs);
-    check(cudaEventRecord(aside_read_, stream()), key.c_str());
+    from_aside_.insert(from_aside_.end(), outputs.begin(), outputs.end());
     return outputs;
 }
 
