@@ -7,11 +7,13 @@
 #include "status.h"
 
 #include <algorithm>
+#include <chrono>
 #include <iomanip>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <thread>
 
 namespace sam3::cli {
 namespace {
@@ -21,6 +23,7 @@ struct Options {
     BenchJob job;
     std::string image;
     int runs = 0, warmup = -1;  // 0 and -1: what suits the device
+    double pause = 0;           // seconds
     bool profile = false;
     bool json = false;
     bool random = false;
@@ -103,6 +106,7 @@ Report measure(const Options& options) {
     BenchTimes unused;
     for (int i = 0; i < report.warmup; ++i) runner->run(unused);
     for (int i = 0; i < report.runs; ++i) {
+        std::this_thread::sleep_for(std::chrono::duration<double>(options.pause));
         status.show("run " + std::to_string(i + 1) + " of " + std::to_string(report.runs));
         runner->run(report.times);
     }
@@ -130,6 +134,7 @@ void print_json(const Options& options, const Report& report) {
                                    {"threads", options.model.threads},
                                    {"runs", report.runs},
                                    {"warmup", report.warmup},
+                                   {"pause_seconds", options.pause},
                                    {"batch", options.job.batch}};
     const bool video = options.job.task == "video" || options.job.task == "concepts";
     if (video) json["objects"] = options.job.objects;
@@ -231,6 +236,12 @@ void add_bench(CLI::App& program, Action& chosen) {
         ->check(CLI::Range(1, 1000));
     command->add_option("--warmup", options->warmup, "Runs before those that count (default: 0, on a GPU 5)")
         ->check(CLI::Range(0, 1000));
+    command
+        ->add_option("--pause", options->pause,
+                     "Seconds between runs, as when pictures come one at a time: a GPU that never rests can reach its "
+                     "power limit and slow down")
+        ->check(CLI::Range(0.0, 60.0))
+        ->capture_default_str();
     command->add_flag("--random", options->random,
                       "Random weights of the published SAM 3's size, made in memory; the model's file gives only the "
                       "tokenizer. Time does not depend on the weights, but --top-k should say how many masks to make");

@@ -54,7 +54,7 @@ void take_out(cudaGraph_t graph, cudaGraphNode_t node) {
 }  // namespace
 
 void reset_early(cudaGraph_t graph, void* memory, size_t bytes) {
-    constexpr size_t kMany = 8, kLeft = 1;
+    constexpr size_t kMany = 8, kLeft = 3;
     std::vector<cudaGraphNode_t> resets;  // in the order in which they were captured
     for (const cudaGraphNode_t node :
          nodes_by([&](cudaGraphNode_t*nodes, size_t*count) { return cudaGraphGetNodes(graph, nodes, count); }))

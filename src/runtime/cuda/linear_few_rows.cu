@@ -297,8 +297,8 @@ int clusters_at_once(int splits) {
     return known[i];
 }
 
-// Parts of the depth, a power of two: as many blocks as run at once, with something to do for each warp. For one tile of
-// rows all weights that a warp has come at once in any case, and blocks need not wait for each other.
+// Parts of the depth, a power of two: as many blocks as run at once, with something to do for each warp. For one tile
+// of rows all weights that a warp has come at once in any case, and blocks need not wait for each other.
 template <typename X, typename W, typename Out>
 int splits_for(int64_t blocks, int chunks, int64_t row_tiles) {
     if (row_tiles == 1 && chunks <= kDeepWarps * Plan<X, W>::kTogether) return 1;
