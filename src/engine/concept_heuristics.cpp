@@ -76,7 +76,7 @@ void append_detections(const ConceptVideoConfig& rules, int phrase, std::span<co
 }
 
 Association associate(const ConceptVideoConfig& rules, const FrameDetections& detections, std::span<const Mask> tracks,
-                      std::span<const int> ids, std::span<const int> phrases) {
+                      std::span<const int> ids, std::span<const int> phrases, int threads) {
     Association out;
     const size_t rows = detections.scores.size();
     const size_t columns = tracks.size();
@@ -85,7 +85,7 @@ Association associate(const ConceptVideoConfig& rules, const FrameDetections& de
         return out;
     }
     std::vector<bool> track_matched(columns, false);
-    const std::vector<float> overlaps = mask_overlaps(inside(detections.masks), tracks);
+    const std::vector<float> overlaps = mask_overlaps(inside(detections.masks, threads), tracks, Overlap::iou, threads);
     for (size_t n = 0; n < rows; ++n) {
         float best = 0;
         size_t best_track = 0;
@@ -130,15 +130,16 @@ std::vector<int> ConceptBook::phrases() const {
     return phrases;
 }
 
-FramePlan ConceptBook::plan(const FrameMoment& when, const FrameDetections& detections, FrameTracks& tracks) {
+FramePlan ConceptBook::plan(const FrameMoment& when, const FrameDetections& detections, FrameTracks& tracks,
+                            int threads) {
     FramePlan plan;
     plan.ids = ids();
     const size_t count = plan.ids.size();
     if (static_cast<int64_t>(count) != stack_size(tracks.masks) || count != tracks.object_scores.size())
         fail("expected a mask and a score for each of ", count, " tracks, found ", stack_size(tracks.masks), " and ",
              tracks.object_scores.size());
-    const std::vector<Mask> shapes = inside(tracks.masks);
-    const Association association = associate(rules_, detections, shapes, plan.ids, phrases());
+    const std::vector<Mask> shapes = inside(tracks.masks, threads);
+    const Association association = associate(rules_, detections, shapes, plan.ids, phrases(), threads);
     plan.new_detections = within_limit(association.new_detections, detections.scores,
                                        rules_.max_num_objects - static_cast<int64_t>(count));
     add_tracks(when, detections, plan);
@@ -153,8 +154,8 @@ FramePlan ConceptBook::plan(const FrameMoment& when, const FrameDetections& dete
         }
     if (count > 0) {
         if (rules_.suppress_overlapping_based_on_recent_occlusion_threshold > 0)
-            suppress_recently_hidden(when, plan, shapes, tracks.masks);
-        write_memories(detections, plan, tracks.masks);
+            suppress_recently_hidden(when, plan, shapes, tracks.masks, threads);
+        write_memories(detections, plan, tracks.masks, threads);
     }
     for (const int id : plan.removed) remove(id);
     return plan;
@@ -226,11 +227,11 @@ void ConceptBook::judge(const FrameMoment& when, FramePlan& plan) const {
 }
 
 void ConceptBook::suppress_recently_hidden(const FrameMoment& when, const FramePlan& plan, std::span<const Mask> shapes,
-                                           const Tensor& masks) {
+                                           const Tensor& masks, int threads) {
     const size_t count = plan.ids.size();
     std::vector<float> overlaps;  // made when the first is asked for, which on most frames none is
     const auto overlap = [&](size_t i, size_t j) {
-        if (overlaps.empty()) overlaps = mask_overlaps(shapes, shapes);
+        if (overlaps.empty()) overlaps = mask_overlaps(shapes, shapes, Overlap::iou, threads);
         return overlaps[i * count + j];
     };
     std::vector<int64_t> hidden;
@@ -248,7 +249,8 @@ void ConceptBook::suppress_recently_hidden(const FrameMoment& when, const FrameP
     }
 }
 
-void ConceptBook::write_memories(const FrameDetections& detections, FramePlan& plan, const Tensor& masks) const {
+void ConceptBook::write_memories(const FrameDetections& detections, FramePlan& plan, const Tensor& masks,
+                                 int threads) const {
     std::vector<int> groups;
     for (size_t i = 0; i < plan.ids.size(); ++i) {
         groups.push_back(tracks_[i].phrase);
@@ -258,21 +260,23 @@ void ConceptBook::write_memories(const FrameDetections& detections, FramePlan& p
         std::transform(detection.begin(), detection.end(), stack_row(masks, static_cast<int64_t>(i)).begin(),
                        [](float logit) { return logit >= kDetectionInside ? 1.0F : 0.0F; });
     }
-    plan.memory_masks = without_shrunken(masks, groups);
+    plan.memory_masks = without_shrunken(masks, groups, threads);
     for (int64_t i = 0; i < stack_size(plan.memory_masks); ++i)
         plan.seen.push_back(any_inside(stack_row(plan.memory_masks, i)));
 }
 
 std::vector<FrameObject> ConceptBook::visible(const FramePlan& plan, const FrameDetections& detections,
-                                              const FrameTracks& tracks) const {
+                                              const FrameTracks& tracks, int threads) const {
     std::map<int, FrameObject> objects;
     for (size_t n = 0; n < plan.new_ids.size(); ++n)
         objects[plan.new_ids[n]].tracker_score = detections.scores[static_cast<size_t>(plan.new_detections[n])];
     const std::vector<int> owners = shift_on_removal_ ? ids() : plan.ids;
-    for (size_t i = 0; i < std::min(owners.size(), plan.ids.size()); ++i) {
-        FrameObject& object = objects[owners[i]];
-        object.tracker_score = sigmoid(tracks.object_scores[i]);
-        object.logits = copy_of(stack_row(tracks.masks, static_cast<int64_t>(i)), tracks.masks);
+    std::vector<FrameObject*> tracked;
+    for (size_t i = 0; i < std::min(owners.size(), plan.ids.size()); ++i) tracked.push_back(&objects[owners[i]]);
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (size_t i = 0; i < tracked.size(); ++i) {
+        tracked[i]->tracker_score = sigmoid(tracks.object_scores[i]);
+        tracked[i]->logits = copy_of(stack_row(tracks.masks, static_cast<int64_t>(i)), tracks.masks);
     }
     const auto take_detection = [&](int id, int detection) -> Tensor& {
         return objects[id].logits = copy_of(stack_row(detections.masks, detection), detections.masks);

@@ -52,7 +52,7 @@ struct Association {
 
 // ids and phrases of the tracks in the order of their masks.
 Association associate(const ConceptVideoConfig& rules, const FrameDetections& detections, std::span<const Mask> tracks,
-                      std::span<const int> ids, std::span<const int> phrases);
+                      std::span<const int> ids, std::span<const int> phrases, int threads = 1);
 
 // What is to be done about a frame.
 struct FramePlan {
@@ -98,10 +98,10 @@ public:
 
     // Brings the book up to date and says what the tracker has to do. Empties masks of `tracks` that give way to
     // another, and puts a detection in place of a track's mask where the rules want the tracker corrected.
-    FramePlan plan(const FrameMoment& when, const FrameDetections& detections, FrameTracks& tracks);
+    FramePlan plan(const FrameMoment& when, const FrameDetections& detections, FrameTracks& tracks, int threads = 1);
     // What is to be seen on the frame just planned, by ascending id; masks with nothing inside are left out.
     std::vector<FrameObject> visible(const FramePlan& plan, const FrameDetections& detections,
-                                     const FrameTracks& tracks) const;
+                                     const FrameTracks& tracks, int threads = 1) const;
 
     void vouch_for(int id);  // a person says that it is real: what speaks for removing or hiding it is forgotten
     void remove(int id);
@@ -118,8 +118,8 @@ private:
     void count_matches(const Association& association, bool reverse);
     void judge(const FrameMoment& when, FramePlan& plan) const;
     void suppress_recently_hidden(const FrameMoment& when, const FramePlan& plan, std::span<const Mask> shapes,
-                                  const Tensor& masks);
-    void write_memories(const FrameDetections& detections, FramePlan& plan, const Tensor& masks) const;
+                                  const Tensor& masks, int threads);
+    void write_memories(const FrameDetections& detections, FramePlan& plan, const Tensor& masks, int threads) const;
 
     ConceptVideoConfig rules_;
     bool shift_on_removal_;

@@ -27,7 +27,10 @@ std::vector<Mask> enlarged(const PendingFrame& frame, Ops& ops) {
     if (frame.objects.empty()) return {};
     if (ops.device().is_host()) return enlarged_here(frame, ops.threads());
     const Tensor& first = frame.objects.front().logits;
-    Tensor maps = Tensor::host({static_cast<int64_t>(frame.objects.size()), first.dim(0), first.dim(1)});
+    const Shape shape = {static_cast<int64_t>(frame.objects.size()), first.dim(0), first.dim(1)};
+    const Tensor maps(ops.device().allocate_host(static_cast<size_t>(shape.numel()) * sizeof(float)), shape,
+                      DType::f32);
+#pragma omp parallel for num_threads(ops.threads()) if (frame.objects.size() > 1)
     for (size_t i = 0; i < frame.objects.size(); ++i)
         std::memcpy(maps.select(0, static_cast<int64_t>(i)).raw(), frame.objects[i].logits.raw(),
                     static_cast<size_t>(first.numel()) * sizeof(float));
@@ -56,7 +59,7 @@ VideoFrameResult render(const PendingFrame& frame, std::span<const std::string> 
         scores.push_back(object.tracker_score);
         groups.push_back(object.phrase);
     }
-    if (masks.size() > 1) separate(masks, scores, groups);
+    if (masks.size() > 1) separate(masks, scores, groups, ops.threads());
     for (size_t i = 0; i < masks.size(); ++i) result.objects[i].mask = std::move(masks[i]);
     return result;
 }

@@ -129,10 +129,10 @@ std::vector<VideoFrameResult> ConceptTracker::push_encoded(std::optional<int64_t
     FramePlan plan;
     {
         const Timing timing = session_->time_step("rules");
-        plan = book_.plan({frame, options_.reverse, !options_.delayed}, detections, tracks);
+        plan = book_.plan({frame, options_.reverse, !options_.delayed}, detections, tracks, session_->ops().threads());
     }
     carry_out(frame, plan, detections);
-    latest_ = {frame, size.width, size.height, book_.visible(plan, detections, tracks)};
+    latest_ = {frame, size.width, size.height, book_.visible(plan, detections, tracks, session_->ops().threads())};
     for (const int id : plan.removed) queue_.forget(id);
     queue_.push(latest_);
     return rendered(queue_.take_ready());

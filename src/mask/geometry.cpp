@@ -111,13 +111,11 @@ PackedMask pack(const Mask& mask) {
     return packed;
 }
 
-std::vector<PackedMask> pack_all(std::span<const Mask> masks) {
-    std::vector<PackedMask> packed;
-    packed.reserve(masks.size());
-    for (const Mask& mask : masks) {
-        check_one_size(masks.front(), mask);
-        packed.push_back(pack(mask));
-    }
+std::vector<PackedMask> pack_all(std::span<const Mask> masks, int threads = 1) {
+    for (const Mask& mask : masks) check_one_size(masks.front(), mask);
+    std::vector<PackedMask> packed(masks.size());
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (size_t i = 0; i < masks.size(); ++i) packed[i] = pack(masks[i]);
     return packed;
 }
 
@@ -179,15 +177,17 @@ float mask_overlap(const Mask& a, const Mask& b, Overlap measure) {
     return ratio(intersection, area_a, area_b, measure);
 }
 
-std::vector<float> mask_overlaps(std::span<const Mask> a, std::span<const Mask> b, Overlap measure) {
+std::vector<float> mask_overlaps(std::span<const Mask> a, std::span<const Mask> b, Overlap measure, int threads) {
     if (!a.empty() && !b.empty()) check_one_size(a.front(), b.front());
-    const std::vector<PackedMask> rows = pack_all(a);
-    const std::vector<PackedMask> columns = pack_all(b);
-    std::vector<float> overlaps;
-    overlaps.reserve(a.size() * b.size());
-    for (const PackedMask& row : rows)
-        for (const PackedMask& column : columns)
-            overlaps.push_back(ratio(common_pixels(row, column), row.area, column.area, measure));
+    const std::vector<PackedMask> rows = pack_all(a, threads);
+    const std::vector<PackedMask> columns = pack_all(b, threads);
+    std::vector<float> overlaps(a.size() * b.size());
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (size_t i = 0; i < overlaps.size(); ++i) {
+        const PackedMask& row = rows[i / b.size()];
+        const PackedMask& column = columns[i % b.size()];
+        overlaps[i] = ratio(common_pixels(row, column), row.area, column.area, measure);
+    }
     return overlaps;
 }
 

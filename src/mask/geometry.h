@@ -41,7 +41,8 @@ enum class Overlap {
 float box_iou(const Box& a, const Box& b);                                         // 0 when both have no area
 float mask_overlap(const Mask& a, const Mask& b, Overlap measure = Overlap::iou);  // 0 when the divisor is 0
 // All pairs of two lists of masks of one size: rows for a, columns for b.
-std::vector<float> mask_overlaps(std::span<const Mask> a, std::span<const Mask> b, Overlap measure = Overlap::iou);
+std::vector<float> mask_overlaps(std::span<const Mask> a, std::span<const Mask> b, Overlap measure = Overlap::iou,
+                                 int threads = 1);
 
 // Indices of the boxes that survive, best score first, equal scores in their order: torchvision.ops.nms. A box goes
 // when its overlap with a better kept one is greater than the threshold, compared in double precision as there.
