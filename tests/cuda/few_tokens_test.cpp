@@ -85,5 +85,32 @@ TEST_F(GpuFewTokens, LayersOfOtherSizesEqualTheCpus) {
     compare_layers(1, 33, 1024, 4096, true);
 }
 
+// One of them is deep and wide, which is more than a block has room for.
+TEST_F(GpuFewTokens, LayersThatAreTooLargeForAProgramEqualTheCpus) {
+    constexpr int64_t kTokens = 8, kNarrow = 1024, kWide = 4096;
+    const Tensor x = random_tensor({1, kTokens, kNarrow}, 7);
+    const auto run = [&](Ops& ops, const Tensor& input, int runs) {
+        const auto pack = [&](int64_t out, int64_t in, unsigned seed) {
+            const float range = std::sqrt(3.0F / static_cast<float>(in));
+            const Tensor weight = test::rounded(random_tensor({out, in}, seed, -range, range), DType::bf16);
+            return ops.device().pack_linear({{weight}, {}}, ops.device().is_host() ? Precision::f32 : Precision::bf16);
+        };
+        const auto up = pack(kWide, kNarrow, 11), across = pack(kWide, kWide, 12), down = pack(kNarrow, kWide, 13);
+        Tensor result;
+        for (int i = 0; i < runs; ++i)
+            result = ops.stage("wide layers", {input}, [&](const std::vector<Tensor>& in) {
+                Tensor h = ops.cast(in[0], ops.stored_type());
+                for (int layer = 0; layer < 2; ++layer) h = ops.linear(ops.linear(ops.linear(h, *up), *across), *down);
+                return std::vector<Tensor>{h};
+            })[0];
+        return ops.download(result);
+    };
+    Ops host(test::cpu(), 2);
+    Ops device(*test::gpu().device, 1);
+    device.set_precision(Precision::bf16);
+    const Tensor expected = run(host, x, 1);
+    test::expect_near(run(device, device.upload(x), 3), expected, kBf16Tolerance);
+}
+
 }  // namespace
 }  // namespace sam3

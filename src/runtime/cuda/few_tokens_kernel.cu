@@ -399,7 +399,7 @@ void start(const TokenProgram& program, cudaStream_t stream) {
 bool divide_for_tokens(TokenStep& step) {
     step.tiles = static_cast<int>(blocks_for(step.columns, 8 * kBlocks));
     return (step.depth == kUnit || step.depth == kMostUnits * kUnit) && step.columns % 8 == 0 &&
-           step.tiles <= kMostTiles;
+           step.depth / kUnit * step.tiles <= kMostStages;
 }
 
 bool can_prepare(const TokenStep& linear) { return linear.depth == kUnit; }
