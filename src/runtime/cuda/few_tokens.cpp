@@ -37,41 +37,42 @@ TokenStep step_of(TokenStepKind kind, const Tensor& x, const Tensor& out) {
     return step;
 }
 
+// Whether a linear layer multiplies what the step before it puts down, and can do that step's work itself.
+bool continues(const TokenStep& linear, const TokenStep& before) {
+    return linear.kind == TokenStepKind::linear && linear.x == before.out && linear.x_stride == before.out_stride &&
+           linear.rows == before.rows && linear.depth == before.columns && can_prepare(linear);
+}
+
+// The layer begins where that step does, and leaves its results where that step would.
+void begin_with(TokenStep& linear, const TokenStep& before) {
+    linear.x = before.x;
+    linear.x_stride = before.x_stride;
+    linear.number = before.number;
+    linear.prepared = before.out;
+    linear.prepared_stride = before.out_stride;
+}
+
 // Whether a linear layer is one of what the step before it has normalised: that is then done by the layer.
 bool takes_norm(TokenStep& linear, const TokenStep& norm) {
-    if (linear.kind != TokenStepKind::linear || norm.kind != TokenStepKind::norm || !norm.half_out ||
-        linear.x != norm.prepared || linear.rows != norm.rows || linear.depth != norm.columns ||
-        linear.x_stride != norm.prepared_stride || !can_prepare(linear))
-        return false;
-    linear.x = norm.x;
-    linear.x_stride = norm.x_stride;
+    if (norm.kind != TokenStepKind::norm || !norm.half_out || !continues(linear, norm)) return false;
+    begin_with(linear, norm);
     linear.gamma = norm.gamma;
     linear.beta = norm.beta;
-    linear.prepared = norm.prepared;
-    linear.prepared_stride = norm.prepared_stride;
-    linear.number = norm.number;
     return true;
 }
 
 // The same for attention among the rows of one tensor.
 bool takes_attention(TokenStep& linear, const TokenStep& attention) {
-    if (linear.kind != TokenStepKind::linear || attention.kind != TokenStepKind::attention ||
-        linear.x != attention.out || linear.rows != attention.rows || linear.depth != attention.columns ||
-        linear.x_stride != attention.out_stride || !can_prepare(linear))
-        return false;
+    if (attention.kind != TokenStepKind::attention || !continues(linear, attention)) return false;
     const auto* const queries = static_cast<const uint16_t*>(attention.x);
     if (attention.depth != attention.rows || attention.w != queries + attention.columns ||
         attention.more != queries + 2 * attention.columns || attention.w_stride != attention.x_stride ||
         attention.more_stride != attention.x_stride)
         return false;
+    begin_with(linear, attention);
     linear.attends = true;
-    linear.x = attention.x;
-    linear.x_stride = attention.x_stride;
     linear.causal = attention.causal;
     linear.mask = attention.mask;
-    linear.number = attention.number;
-    linear.prepared = attention.out;
-    linear.prepared_stride = attention.out_stride;
     return true;
 }
 
