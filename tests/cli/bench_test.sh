@@ -46,6 +46,13 @@ test_every_run_encodes_its_phrases() {
     grep -A1 '"name": "text_encoder"' stdout | grep -q '"calls": 2' || fail "expected two phrases to be encoded"
 }
 
+test_rests_between_runs_when_asked_to() {
+    local before=$EPOCHREALTIME
+    run 0 bench -m "$root/models/sam3-shapes.gguf" --task click --runs 2 --pause 0.5 --json
+    has stdout '"pause_seconds": 0.5'
+    [ $((${EPOCHREALTIME/./} - ${before/./})) -ge 1000000 ] || fail "expected two rests of half a second"
+}
+
 test_json_holds_the_same() {
     run 0 bench -m "$root/models/sam3-shapes.gguf" --runs 1 --profile --json
     for word in '"median"' '"image_encoder"' '"waits"' '"load_seconds"' '"peak_tensor_bytes"' '"peak_process_bytes"' '"percent_of_peak"' '"profile"'; do has stdout "$word"; done
@@ -62,6 +69,9 @@ test_wrong_usage_and_models_give_a_sentence() {
     run 2 bench
     run 2 bench -m x --runs 0
     run 2 bench -m x --task dance
+    run 2 bench -m x --pause -1
+    has stderr "--pause"
+    run 2 bench -m x --pause soon
     run 1 bench -m absent
     has stderr "absent"
 }

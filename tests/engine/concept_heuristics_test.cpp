@@ -3,6 +3,8 @@
 #include "concept_support.h"
 
 #include "engine/concept_outputs.h"
+#include "mask/geometry.h"
+#include "support/tensors.h"
 
 #include <gtest/gtest.h>
 
@@ -34,6 +36,28 @@ TEST(ConceptRules, SuppressionOfDetectionsEqualsTheReference) {
                             entry.at("threshold").get<float>(), entry.at("nms").get<float>());
         EXPECT_EQ(kept, entry.at("expected").get<std::vector<int>>()) << entry.dump();
     }
+}
+
+// More pixels than a thread takes at a time, and some left over.
+TEST(ConceptRules, ThreadsChangeNothing) {
+    const Tensor masks = test::random_tensor({10, 67, 71}, 3);
+    const std::vector<int> groups{0, 1, 0, 0, 1, 0, 0, 0, 0, 0};
+    const std::vector<Mask> shapes = inside(masks);
+    const std::vector<float> scores{0.3F, 0.9F, 0.7F, 0.0F, 0.9F, 0.2F, 0.4F, 0.7F, 0.6F, 0.1F};
+    std::vector<Mask> apart = shapes;
+    separate(apart, scores, groups);
+    for (const int threads : {2, 3, 7}) {
+        const std::vector<Mask> again = inside(masks, threads);
+        std::vector<Mask> again_apart = again;
+        separate(again_apart, scores, groups, threads);
+        for (size_t i = 0; i < shapes.size(); ++i) {
+            EXPECT_EQ(again[i].data, shapes[i].data);
+            EXPECT_EQ(again_apart[i].data, apart[i].data);
+        }
+        EXPECT_EQ(mask_overlaps(shapes, shapes, Overlap::iou, threads), mask_overlaps(shapes, shapes));
+        EXPECT_EQ(test::crcs(without_shrunken(masks, groups, threads)), test::crcs(without_shrunken(masks, groups)));
+    }
+    EXPECT_NE(test::crcs(without_shrunken(masks, groups)), test::crcs(masks));  // there is something to compare
 }
 
 TEST(ConceptRules, ShrunkenMasksAreThoseOfTheReference) {
