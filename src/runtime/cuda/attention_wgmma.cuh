@@ -192,16 +192,17 @@ struct Queries {
 
     // score = queries * keys^T
     __device__ void multiply(float (&score)[P::kKeys / 2], unsigned keys) const {
+        const uint64_t q = describe<P::kRowBytes>(shared);
+        const uint64_t k = describe<P::kRowBytes>(keys);
 #pragma unroll
         for (int s = 0; s < kSteps; ++s) {
             const int c = s / kStepsEach;
-            const uint64_t b = describe<P::kRowBytes>(keys + c * P::kKeys * P::kRowBytes + s % kStepsEach * 32);
+            const uint64_t b = moved(k, c * P::kKeys * P::kRowBytes + s % kStepsEach * 32);
             if constexpr (kInRegisters)
                 Wgmma<P::kKeys>::template of_registers<0>(score, values[s], b, s > 0 ? 1 : 0);
             else
-                Wgmma<P::kKeys>::of_shared(
-                    score, describe<P::kRowBytes>(shared + c * P::kQueries * P::kRowBytes + s % kStepsEach * 32), b,
-                    s > 0 ? 1 : 0);
+                Wgmma<P::kKeys>::of_shared(score, moved(q, c * P::kQueries * P::kRowBytes + s % kStepsEach * 32), b,
+                                           s > 0 ? 1 : 0);
         }
     }
 };
@@ -210,10 +211,10 @@ struct Queries {
 template <typename P>
 __device__ inline void multiply_values(float (&sums)[P::kValues / 2], const unsigned (&weights)[P::kKeys / 16][4],
                                        unsigned values) {
+    const uint64_t v = describe<P::kRowBytes>(values, P::kKeys * P::kRowBytes);
 #pragma unroll
     for (int s = 0; s < P::kKeys / 16; ++s)
-        Wgmma<P::kValues>::template of_registers<1>(
-            sums, weights[s], describe<P::kRowBytes>(values + s * 16 * P::kRowBytes, P::kKeys * P::kRowBytes), 1);
+        Wgmma<P::kValues>::template of_registers<1>(sums, weights[s], moved(v, s * 16 * P::kRowBytes), 1);
 }
 
 // What a thread knows of its two rows.
@@ -317,7 +318,7 @@ __device__ inline void store_rows(const WgmmaArgs& a, const Item& item, const Ro
 template <typename P, bool kMasked, bool kSplit, typename Out>
 __device__ inline void multiply(const WgmmaArgs& a, const Shared<P>& m) {
     const int lane = threadIdx.x % 32;
-    const int group = threadIdx.x / 128 - 1;
+    const int group = warpgroup() - 1;
     const int warp = threadIdx.x / 32 % 4;
     Queries<P> queries{m.queries + group * 64 * P::kRowBytes, {}};
     Turn<P::kStages> keys;
@@ -414,7 +415,7 @@ template <typename P, bool kMasked, bool kSplit, typename Out>
 __global__ void __launch_bounds__(P::kThreads, 1) wgmma_kernel(const __grid_constant__ WgmmaArgs a) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     extern __shared__ unsigned char memory[];
-    const Shared<P> m(shared_address(memory));
+    const Shared<P> m(uniform(shared_address(memory)));
     if (threadIdx.x == 0) {
         constexpr int kReaders = 4 * P::kGroups;  // warps
         init_barrier(m.queries_full(), 1);

@@ -144,7 +144,7 @@ struct Multiplier {
     const Args& a;
     const Shared<P>& m;
     int rank;
-    int group = static_cast<int>(threadIdx.x) / 128 - 1;
+    int group = warpgroup() - 1;
     Part part{};
     Turn<P::kImages> image{};
     Turn<P::kTaps> tap{};
@@ -170,15 +170,14 @@ struct Multiplier {
             wait_barrier(m.image_full(image.stage), image.parity);
             for (int kx = 0; kx < kKernel; ++kx, tap.next()) {
                 wait_barrier(m.tap_full(tap.stage), tap.parity);
-                const unsigned channels = m.tap(tap.stage) + group * (P::kBlocks * 64) * kRowBytes;
+                const uint64_t channels = describe<kRowBytes>(m.tap(tap.stage) + group * (P::kBlocks * 64) * kRowBytes);
                 const unsigned positions = m.image(image.stage) + kx * kRowBytes;
                 begin_products();
 #pragma unroll
                 for (int s = 0; s < kDepth / 16; ++s)
 #pragma unroll
                     for (int b = 0; b < P::kBlocks; ++b)
-                        Wgmma<P::kPositions>::of_shared(sums[b],
-                                                        describe<kRowBytes>(channels + b * 64 * kRowBytes + s * 32),
+                        Wgmma<P::kPositions>::of_shared(sums[b], moved(channels, b * 64 * kRowBytes + s * 32),
                                                         describe<kRowBytes>(positions + s * 32), line + kx + s > 0);
                 commit_products();
                 wait_for_products<1>();  // those of the tap before

@@ -36,6 +36,11 @@ struct Turn {
             parity ^= 1;
         }
     }
+    __device__ void skip(int stages) {  // not negative
+        stage += stages;
+        parity ^= stage / kStages % 2;
+        stage %= kStages;
+    }
 };
 
 __device__ inline void publish_barriers() { asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory"); }
@@ -146,14 +151,23 @@ __device__ inline void give_registers() {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;\n" ::"n"(kRegisters));
 }
 
+// A value that all threads of a warp have, said so that the compiler knows: it then keeps what follows from it once for
+// a warp, where descriptions of matrices must be. Made by every thread, those take most of a loop's instructions.
+template <typename T>
+__device__ inline T uniform(T value) {
+    return __shfl_sync(0xffffffffU, value, 0);
+}
+__device__ inline int warpgroup() { return uniform(static_cast<int>(threadIdx.x) / 128); }
+
 // A matrix in shared memory as bulk copies leave it: rows of kRowBytes (64 or 128), shuffled in groups of eight rows.
 // `step`: bytes between blocks of columns, for matrices that are wider than a row and used column by column; `group`:
-// bytes from eight rows to the next eight.
+// bytes from eight rows to the next eight. Another place is described by moved().
 template <int kRowBytes>
 __device__ inline uint64_t describe(unsigned address, int step = 16, int group = 8 * kRowBytes) {
     constexpr uint64_t kShuffle = kRowBytes == 128 ? 1 : 2;
     return (static_cast<uint64_t>(address & 0x3FFFFU) >> 4) | (static_cast<uint64_t>(step) >> 4 << 16) |
            (static_cast<uint64_t>(group) >> 4 << 32) | (kShuffle << 62);
 }
+__device__ inline uint64_t moved(uint64_t description, int bytes) { return description + bytes / 16; }
 
 }  // namespace sam3::cuda

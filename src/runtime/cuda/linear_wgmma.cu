@@ -8,10 +8,13 @@
 #include <algorithm>
 
 // Large products of bf16, or of codes of e4m3 with scales of rows, for Hopper: out = x * w^T with bias, activation,
-// residual or rotation. A block computes 256 channels of 160 rows of x: of the sizes that fit its registers this one
-// loads least for what it multiplies, and the image encoder's products come out in whole rounds of 132 blocks (5184
-// rows are 33 times 160; 1024 channels 4 times 256). Two neighbouring blocks take the same rows of x, of which each
-// loads half for both.
+// residual or rotation. A block has two warpgroups, each of which computes 128 channels of 160 rows of x: of the sizes
+// that fit its registers this one loads least for what it multiplies, and the image encoder's products come out in
+// whole rounds of 132 blocks (5184 rows are 33 times 160; 1024 channels 4 times 256). Two neighbouring blocks take the
+// same rows of x, of which each loads half for both.
+//
+// The warpgroups of a block take turns: while one multiplies a tile, the other finishes the one before. Only products
+// with a residual, of which the encoder's are one round, have both multiply one tile, which loads less.
 //
 // Results leave through shared memory by bulk copies, which run while the next tile is multiplied. A residual comes the
 // same way: it is fetched as two more steps, one for each warpgroup, and its sum goes out from where it lies.
@@ -19,33 +22,35 @@ namespace sam3::cuda {
 
 namespace {
 
-constexpr int kChannels = 256;  // of out: rows of w
 constexpr int kRowBytes = 128;  // of x and w in one step
 constexpr int kPair = 2;        // blocks that share rows
-constexpr int kChannelBytes = kChannels * kRowBytes;
 constexpr int kShareBytes = kRows / kPair * kRowBytes;
-constexpr int kStageBytes = kChannelBytes + kPair * kShareBytes;
 constexpr int kGroups = 2;  // warpgroups that multiply, 128 channels each
 constexpr int kBlocks = 2;  // of 64 channels that a warpgroup has
 constexpr int kThreads = (kGroups + 1) * 128;
 constexpr int kPieces = kHalves * kBlocks;  // of a warpgroup
 constexpr int kPieceBytes = kPieceRows * kWide * 2;
-constexpr int kLead = 1;  // steps that the first warpgroup is ahead: one multiplies while the other finishes
-static_assert(kPieces * kPieceBytes <= kStageBytes && kPieceBytes % 1024 == 0);
+constexpr int kLead = 1;  // steps that the first warpgroup is ahead where both multiply one tile
+static_assert(kPieceBytes % 1024 == 0);
 
 constexpr int kScaleBytes = 2 * kGroups * kRows * 4;  // of rows: of two tiles, for each warpgroup
 
 template <Finish kFinish>
 struct Plan {
     static constexpr bool kSum = kFinish == Finish::residual;
-    static constexpr int kStages = kSum ? 4 : 3;
-    static constexpr int kPlaces = kSum ? 0 : 3;  // for pieces, of a warpgroup
+    static constexpr int kTogether = kSum ? kGroups : 1;           // warpgroups that multiply one tile
+    static constexpr int kChannels = kTogether * kBlocks * kWide;  // of out: rows of w
+    static constexpr int kChannelBytes = kChannels * kRowBytes;
+    static constexpr int kStageBytes = kChannelBytes + kPair * kShareBytes;
+    static constexpr int kStages = kSum ? 4 : 5;
+    static constexpr int kPlaces = kSum ? 0 : 2;  // for pieces, of a warpgroup
+    static_assert(!kSum || kPieces * kPieceBytes <= kStageBytes);
     static constexpr int kBytes =
         kStages * kStageBytes + kGroups * kPlaces * kPieceBytes + 2 * kStages * 8 + kScaleBytes + 1024;
     static_assert(kBytes <= 227 * 1024);
 };
 
-enum NamedBarrier { kStarted = 1, kTogether };  // the second for each warpgroup
+enum NamedBarrier { kStarted = 1, kTogether, kTurn = kTogether + kGroups };  // the others for each warpgroup
 
 // Where results lie, in terms of the five dimensions of their map: channels of a part, rows of a line, parts side by
 // side and one below the other, lines. A matrix is one line and one part. In an image each row of x becomes 2 x 2
@@ -75,10 +80,10 @@ struct Shared {
 
     __device__ explicit Shared(unsigned start)
         : stages((start + 1023U) / 1024U * 1024U),
-          places(stages + P::kStages * kStageBytes),
+          places(stages + P::kStages * P::kStageBytes),
           barriers(places + kGroups * P::kPlaces * kPieceBytes) {}
-    __device__ unsigned channels(int s) const { return stages + s * kStageBytes; }
-    __device__ unsigned rows(int s) const { return channels(s) + kChannelBytes; }
+    __device__ unsigned channels(int s) const { return stages + s * P::kStageBytes; }
+    __device__ unsigned rows(int s) const { return channels(s) + P::kChannelBytes; }
     __device__ unsigned full(int s) const { return barriers + 8 * s; }
     __device__ unsigned free(int s) const { return barriers + 8 * (P::kStages + s); }
     __device__ unsigned scales(int tile, int group) const {
@@ -86,11 +91,12 @@ struct Shared {
     }
 };
 
+template <typename P>
 struct Tile {
     int row, channel;
 
     static __device__ Tile at(const Product& a, int index, int rank) {
-        return {index / a.pairs * kRows, (index % a.pairs * kPair + rank) * kChannels};
+        return {index / a.pairs * kRows, (index % a.pairs * kPair + rank) * P::kChannels};
     }
 };
 
@@ -98,16 +104,16 @@ struct Tile {
 // odd ones. The first of them come before earlier kernels have ended: those write no weights.
 template <typename P>
 __device__ inline void fetch(const Product& a, const Shared<P>& m, int rank) {
-    const auto fetch_channels = [&](int stage, const Tile& tile, int depth) {
-        arrive_expecting(m.full(stage), kStageBytes);
+    const auto fetch_channels = [&](int stage, const Tile<P>& tile, int depth) {
+        arrive_expecting(m.full(stage), P::kStageBytes);
         copy_box(m.channels(stage), a.w, m.full(stage), depth * a.depth, 0, 0, tile.channel / 16, 0);
     };
     int early = min(P::kStages, a.depths);
-    for (int s = 0; s < early; ++s) fetch_channels(s, Tile::at(a, blockIdx.x / kPair, rank), s);
+    for (int s = 0; s < early; ++s) fetch_channels(s, Tile<P>::at(a, blockIdx.x / kPair, rank), s);
     wait_for_earlier();
     Turn<P::kStages> turn;
     for (int index = blockIdx.x / kPair; index < a.items; index += gridDim.x / kPair) {
-        const Tile tile = Tile::at(a, index, rank);
+        const auto tile = Tile<P>::at(a, index, rank);
         for (int depth = 0; depth < a.depths; ++depth, turn.next()) {
             if (--early < 0) {
                 wait_barrier(m.free(turn.stage), turn.parity ^ 1);  // in both blocks
@@ -131,10 +137,11 @@ __device__ inline void fetch(const Product& a, const Shared<P>& m, int rank) {
 template <Finish kFinish, bool kCodes, typename Out>
 struct Multiplier {
     using P = Plan<kFinish>;
+    using Tile = cuda::Tile<P>;
     const Product& a;
     const Shared<P>& m;
     int rank;
-    int group = static_cast<int>(threadIdx.x) / 128 - 1;
+    int group = warpgroup() - 1;
     Part part{};
     Turn<P::kStages> turn{};
     int place = 0;
@@ -148,7 +155,11 @@ struct Multiplier {
         if (threadIdx.x % 32 < kPair) arrive_in_cluster(m.free(stage), static_cast<int>(threadIdx.x) % 32);
     }
     __device__ void together() const { wait_in_block(kTogether + group, 128); }
-    __device__ int channel_of(const Tile& tile, int b) const { return tile.channel + (group * kBlocks + b) * kWide; }
+    // Barriers of stages know only whether a phase is odd: who multiplies next waits until all stages before are full.
+    __device__ void pass_turn() const { arrive_in_block(kTurn + 1 - group, kGroups * 128); }
+    // Of the channels of a tile this warpgroup's 128.
+    __device__ int share() const { return P::kTogether == 1 ? 0 : group; }
+    __device__ int channel_of(const Tile& tile, int b) const { return tile.channel + (share() * kBlocks + b) * kWide; }
     __device__ Channels channels_at(int first) const {
         Channels channels;
         const int channel = first + part.channel;
@@ -166,23 +177,25 @@ struct Multiplier {
         return kFinish == Finish::rotation && channel_of(tile, b) < a.rotation.channels;
     }
 
-    static __device__ void multiply_step(float (&sums)[kRows / 2], unsigned channels, unsigned rows, int add) {
+    static __device__ void multiply_step(float (&sums)[kRows / 2], uint64_t channels, uint64_t rows, int add) {
         if constexpr (kCodes)
-            Wgmma<kRows>::of_shared_codes(sums, describe<kRowBytes>(channels), describe<kRowBytes>(rows), add);
+            Wgmma<kRows>::of_shared_codes(sums, channels, rows, add);
         else
-            Wgmma<kRows>::of_shared(sums, describe<kRowBytes>(channels), describe<kRowBytes>(rows), add);
+            Wgmma<kRows>::of_shared(sums, channels, rows, add);
     }
     __device__ void multiply(float (&sums)[kBlocks][kRows / 2], bool& leads) {
         int last = -1;
         for (int depth = 0; depth < a.depths; ++depth, turn.next()) {
             wait_barrier(m.full(turn.stage), turn.parity);
-            const unsigned channels = m.channels(turn.stage) + group * (kBlocks * 64) * kRowBytes;
+            const uint64_t channels =
+                describe<kRowBytes>(m.channels(turn.stage) + share() * (kBlocks * 64) * kRowBytes);
+            const uint64_t rows = describe<kRowBytes>(m.rows(turn.stage));
             begin_products();
 #pragma unroll
             for (int s = 0; s < kRowBytes / 32; ++s)
 #pragma unroll
                 for (int b = 0; b < kBlocks; ++b)
-                    multiply_step(sums[b], channels + b * 64 * kRowBytes + s * 32, m.rows(turn.stage) + s * 32,
+                    multiply_step(sums[b], moved(channels, b * 64 * kRowBytes + s * 32), moved(rows, s * 32),
                                   depth + s > 0 ? 1 : 0);
             commit_products();
             wait_for_products<1>();  // those of the step before
@@ -254,15 +267,27 @@ struct Multiplier {
 
     __device__ void run() {
         if (kCodes) wait_for_earlier();
-        if (group == 1) wait_in_block(kStarted, kGroups * 128);
-        bool leads = group == 0;
+        constexpr bool kOneTile = P::kTogether == kGroups;
+        if (kOneTile && group == 1) wait_in_block(kStarted, kGroups * 128);
+        bool leads = kOneTile && group == 0;
         const int step = static_cast<int>(gridDim.x) / kPair;
-        for (int index = static_cast<int>(blockIdx.x) / kPair; index < a.items; index += step) {
+        int index = static_cast<int>(blockIdx.x) / kPair;
+        const auto leave_out = [&] {  // a tile of the other's
+            index += step;
+            turn.skip(a.depths);
+        };
+        if (!kOneTile && group == 1) {
+            leave_out();
+            pass_turn();
+        }
+        for (; index < a.items; index += step) {
             const Tile tile = Tile::at(a, index, rank);
             const Channels channels[kBlocks] = {channels_at(channel_of(tile, 0)), channels_at(channel_of(tile, 1))};
             if (kCodes) fetch_scales(tile);
             float sums[kBlocks][kRows / 2];
+            if (!kOneTile) wait_in_block(kTurn + group, kGroups * 128);
             multiply(sums, leads);
+            if (!kOneTile) pass_turn();
             Angles angles;
             if (rotates(tile, 0)) angles.load(a.rotation, part, tile.row);
             wait_for_products<0>();
@@ -272,6 +297,7 @@ struct Multiplier {
             else
                 finish(tile, sums, channels, angles, 0);
             ++number;
+            if (!kOneTile) leave_out();
         }
         if (writes()) wait_until_read<0>();
     }
@@ -288,7 +314,7 @@ __global__ void __cluster_dims__(kPair, 1, 1) __launch_bounds__(kThreads, 1)
     if (threadIdx.x == 0) {
         for (int s = 0; s < P::kStages; ++s) {
             init_barrier(m.full(s), 1);
-            init_barrier(m.free(s), kPair * kGroups * 4);  // warps of both blocks
+            init_barrier(m.free(s), kPair * P::kTogether * 4);  // warps of both blocks
         }
         publish_barriers();
     }
@@ -377,12 +403,13 @@ void own_product(const ExecContext& context, const Gemm& gemm, cudaStream_t stre
     const auto bytes = static_cast<int>(size_of(gemm.in_type));
     a.depth = kRowBytes / bytes;
     a.depths = static_cast<int>(blocks_for(gemm.k, a.depth));
-    a.pairs = static_cast<int>(blocks_for(gemm.n, kPair * kChannels));
+    const int channels = gemm.residual != nullptr ? Plan<Finish::residual>::kChannels : Plan<Finish::none>::kChannels;
+    a.pairs = static_cast<int>(blocks_for(gemm.n, kPair * channels));
     a.items = a.pairs * static_cast<int>(blocks_for(gemm.m, kRows));
     a.x = map_of(gemm.x, gemm.m, gemm.k, gemm.x_stride, kRows / kPair, bytes);
     a.w = tensor_map(gemm.w, {gemm.k, 8, 2, gemm.n / 16, 1},
                      {2 * gemm.w_stride, gemm.w_stride, 16 * gemm.w_stride, gemm.n * gemm.w_stride},
-                     {a.depth, 8, 2, kChannels / 16, 1}, kRowBytes, bytes);
+                     {a.depth, 8, 2, channels / 16, 1}, kRowBytes, bytes);
     if (gemm.width == 0) {
         a.out = map_of(gemm.out, gemm.m, gemm.n, gemm.out_stride, kPieceRows);
     } else {
