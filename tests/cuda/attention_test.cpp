@@ -117,6 +117,29 @@ TEST_F(GpuAttention, EqualsTheCpusInWindows) {
                         });
 }
 
+// Weights are powers of what scores are above those of the first keys; here most rows have others that are larger by
+// hundreds.
+TEST_F(GpuAttention, EqualsTheCpusWhereScoresOutgrowThoseOfTheFirstKeys) {
+    const Sizes sizes[] = {{1, 640, 1024, 2, 64, 64},  {2, 600, 777, 3, 32, 32},   {1, 640, 1100, 1, 256, 64},
+                           {1, 513, 960, 1, 256, 256}, {1, 700, 5248, 1, 256, 64}, {3, 2000, 2000, 4, 64, 64}};
+    for (const Sizes& s : sizes) {
+        std::vector<Input> inputs = inputs_of(s, DType::bf16);
+        inputs[1].low = -1000;
+        inputs[1].high = 1000;
+        compare(inputs, tolerance_of(DType::bf16),
+                [&](const Side& side) { return side.ops.attention(side[0], side[1], side[2], with_heads(s.heads)); });
+    }
+    const Shape shape{3, 72, 72, 256};
+    compare({{shape, DType::bf16, Layout::dense, -2, 2},
+             {shape, DType::bf16, Layout::dense, -1000, 1000},
+             {shape, DType::bf16}},
+            tolerance_of(DType::bf16), [&](const Side& side) {
+                AttentionOptions options = with_heads(4);
+                options.window = 24;
+                return side.ops.attention(side[0], side[1], side[2], options);
+            });
+}
+
 TEST_F(GpuAttention, EqualsTheCpusWithMasks) {
     for (int64_t size : {16, 32, 64, 128})
         for (DType type : kFloatTypes) {

@@ -9,6 +9,10 @@
 
 // Attention for Hopper: one warpgroup fetches tiles of keys and values with bulk copies, the others multiply. While the
 // tensor cores weigh the values of one tile, the weights of the next are computed (arXiv 2407.08608).
+//
+// Weights are powers of two of how far scores are above the largest one of a row's first tile, so that later tiles need
+// neither maxima nor new scales: floats have room for a hundred powers more. A block that meets larger scores computes
+// all of its rows once more, above the largest score so far.
 namespace sam3::cuda::hopper {
 
 // Products of a tile whose operands both lie in shared memory read it nearly as long as they compute. Queries are
@@ -93,6 +97,9 @@ struct Shared {
     __device__ unsigned values_full(int s) const { return barriers + 8 * (2 + P::kStages + s); }
     __device__ unsigned keys_free(int s) const { return barriers + 8 * (2 + 2 * P::kStages + s); }
     __device__ unsigned values_free(int s) const { return barriers + 8 * (2 + 3 * P::kStages + s); }
+    // Whether a row's sum was too large: a word.
+    __device__ unsigned outgrown() const { return barriers + P::kBarrierBytes - 4; }
+    static_assert(8 * (2 + 4 * P::kStages) <= P::kBarrierBytes - 4);
 };
 
 // One after the other, a block computes several of these: some queries of a head, over some of the keys.
@@ -131,12 +138,28 @@ struct Item {
     }
 };
 
+// Where a block is on its way through its items: which stage is next, and the parity of the queries' barriers.
 template <typename P>
-__device__ inline void fetch(const WgmmaArgs& a, const Shared<P>& m) {
-    const Walk& w = a.walk;
-    Turn<P::kStages> turn;
+struct Place {
+    Turn<P::kStages> tile{};
     int queries_parity = 0;
-    wait_for_earlier();  // the others wait for what comes from here
+
+    static __device__ Place behind_all(const WgmmaArgs& a) {
+        Place place;
+        for (int index = blockIdx.x; index < a.items; index += gridDim.x) {
+            const Item item = Item::at<P>(a, index);
+            place.tile.skip(item.end - item.begin);
+            place.queries_parity ^= 1;
+        }
+        return place;
+    }
+};
+
+template <typename P>
+__device__ inline void fetch(const WgmmaArgs& a, const Shared<P>& m, const Place<P>& from) {
+    const Walk& w = a.walk;
+    Turn<P::kStages> turn = from.tile;
+    int queries_parity = from.queries_parity;
     for (int index = blockIdx.x; index < a.items; index += gridDim.x) {
         const Item item = Item::at<P>(a, index);
         const int image = item.unit / w.units;
@@ -220,12 +243,16 @@ __device__ inline void multiply_values(float (&sums)[P::kValues / 2], const unsi
 // What a thread knows of its two rows.
 struct Rows {
     float highest[2] = {-INFINITY, -INFINITY};
+    float base[2] = {0, 0};  // what scores are above, times the scale
     float total[2] = {0, 0};
     float keep[2] = {1, 1};  // what is left of earlier sums
+
+    static constexpr float kMost = 0x1p100F;  // of a total: beyond it sums may not fit
+    __device__ bool outgrown() const { return !(fmaxf(total[0], total[1]) < kMost); }
 };
 
-// Scores become weights; the rows' maximum and sum move on.
-template <typename P, bool kMasked>
+// Scores become weights, and the rows' sums move on; where kRises, their maxima do too.
+template <typename P, bool kMasked, bool kRises>
 __device__ inline void weigh(float (&score)[P::kKeys / 2], Rows& rows, const WgmmaArgs& a, int image, int first_key,
                              int lane) {
     const bool last = first_key + P::kKeys > a.shape.keys;
@@ -240,28 +267,28 @@ __device__ inline void weigh(float (&score)[P::kKeys / 2], Rows& rows, const Wgm
                 if (hidden) score[4 * n + i] = score[4 * n + 2 + i] = -INFINITY;
             }
     }
-    // Several short chains instead of a long one.
-    constexpr int kChains = 4;
-    float top[2][kChains];
+    constexpr int kChains = 4;  // several short ones instead of a long one
+    if constexpr (kRises) {
+        float top[2][kChains];
 #pragma unroll
-    for (int c = 0; c < kChains; ++c) top[0][c] = top[1][c] = -INFINITY;
+        for (int c = 0; c < kChains; ++c) top[0][c] = top[1][c] = -INFINITY;
 #pragma unroll
-    for (int n = 0; n < P::kKeys / 8; ++n)
+        for (int n = 0; n < P::kKeys / 8; ++n)
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                float& t = top[half][n % kChains];
+                t = fmaxf(t, fmaxf(score[4 * n + 2 * half], score[4 * n + 2 * half + 1]));
+            }
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            float& t = top[half][n % kChains];
-            t = fmaxf(t, fmaxf(score[4 * n + 2 * half], score[4 * n + 2 * half + 1]));
+            float t = fmaxf(fmaxf(top[half][0], top[half][1]), fmaxf(top[half][2], top[half][3]));
+            t = fmaxf(t, __shfl_xor_sync(0xffffffffU, t, 1));
+            t = fmaxf(t, __shfl_xor_sync(0xffffffffU, t, 2));
+            t = fmaxf(t, rows.highest[half]);
+            rows.base[half] = t == -INFINITY ? 0.0F : t * a.scale_log2;
+            rows.keep[half] = exp2_fast(rows.highest[half] * a.scale_log2 - rows.base[half]);
+            rows.highest[half] = t;
         }
-    float base[2];
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-        float t = fmaxf(fmaxf(top[half][0], top[half][1]), fmaxf(top[half][2], top[half][3]));
-        t = fmaxf(t, __shfl_xor_sync(0xffffffffU, t, 1));
-        t = fmaxf(t, __shfl_xor_sync(0xffffffffU, t, 2));
-        t = fmaxf(t, rows.highest[half]);
-        base[half] = t == -INFINITY ? 0.0F : t * a.scale_log2;
-        rows.keep[half] = exp2_fast(rows.highest[half] * a.scale_log2 - base[half]);
-        rows.highest[half] = t;
     }
     float sum[2][kChains] = {};
 #pragma unroll
@@ -269,13 +296,14 @@ __device__ inline void weigh(float (&score)[P::kKeys / 2], Rows& rows, const Wgm
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
             float& x = score[4 * n + i];
-            x = exp2_fast(x * a.scale_log2 - base[i / 2]);
+            x = exp2_fast(x * a.scale_log2 - rows.base[i / 2]);
             sum[i / 2][(2 * n + i) % kChains] += x;
         }
 #pragma unroll
-    for (int half = 0; half < 2; ++half)
-        rows.total[half] =
-            rows.total[half] * rows.keep[half] + ((sum[half][0] + sum[half][1]) + (sum[half][2] + sum[half][3]));
+    for (int half = 0; half < 2; ++half) {
+        const float more = (sum[half][0] + sum[half][1]) + (sum[half][2] + sum[half][3]);
+        rows.total[half] = (kRises ? rows.total[half] * rows.keep[half] : rows.total[half]) + more;
+    }
 }
 
 template <typename P>
@@ -315,25 +343,32 @@ __device__ inline void store_rows(const WgmmaArgs& a, const Item& item, const Ro
     }
 }
 
+// A warpgroup's way through its items.
 template <typename P, bool kMasked, bool kSplit, typename Out>
-__device__ inline void multiply(const WgmmaArgs& a, const Shared<P>& m) {
-    const int lane = threadIdx.x % 32;
-    const int group = warpgroup() - 1;
-    const int warp = threadIdx.x / 32 % 4;
+struct Multiplier {
+    const WgmmaArgs& a;
+    const Shared<P>& m;
+    Turn<P::kStages> keys, values;
+    int queries_parity;
+    int group = warpgroup() - 1;
+    int lane = static_cast<int>(threadIdx.x) % 32;
+    int warp = static_cast<int>(threadIdx.x) / 32 % 4;
     Queries<P> queries{m.queries + group * 64 * P::kRowBytes, {}};
-    Turn<P::kStages> keys;
-    Turn<P::kStages> values;
-    int queries_parity = 0;
-    const auto done = [&](unsigned barrier) {
+
+    __device__ Multiplier(const WgmmaArgs& args, const Shared<P>& memory, const Place<P>& from)
+        : a(args), m(memory), keys(from.tile), values(from.tile), queries_parity(from.queries_parity) {}
+
+    __device__ void done(unsigned barrier) const {
         if (lane == 0) arrive(barrier);
-    };
+    }
     // Warpgroups start their products in turn: while one's run, the others weigh. A turn ends when the scores are
     // there, or else all would wait for scores and weigh at the same time; large heads, whose products take longest,
     // keep the tensor cores supplied instead.
-    const auto take_turn = [&] { wait_in_block(1 + group, 256); };
-    const auto pass_turn = [&] { arrive_in_block(1 + (group + 1) % P::kGroups, 256); };
+    __device__ void take_turn() const { wait_in_block(1 + group, 256); }
+    __device__ void pass_turn() const { arrive_in_block(1 + (group + 1) % P::kGroups, 256); }
+
     // What a warpgroup does that has no queries.
-    const auto keep_step = [&](const Item& item) {
+    __device__ void keep_step(const Item& item) {
         wait_barrier(m.queries_full(), queries_parity);
         queries_parity ^= 1;
         done(m.queries_free());
@@ -347,14 +382,10 @@ __device__ inline void multiply(const WgmmaArgs& a, const Shared<P>& m) {
             done(m.values_free(values.stage));
             values.next();
         }
-    };
-    if (group == P::kGroups - 1) pass_turn();
-    for (int index = blockIdx.x; index < a.items; index += gridDim.x) {
-        const Item item = Item::at<P>(a, index);
-        if ((P::kCut && group >= item.groups) || (P::kWindows && item.only >= 0 && item.only != group)) {
-            keep_step(item);
-            continue;
-        }
+    }
+
+    template <bool kRises>
+    __device__ void attend(const Item& item) {
         const int image = item.unit / a.shape.per_image;
         float score[P::kKeys / 2];
         float sums[P::kValues / 2] = {};
@@ -374,7 +405,7 @@ __device__ inline void multiply(const WgmmaArgs& a, const Shared<P>& m) {
         wait_for_products<0>();
         done(m.keys_free(keys.stage));
         keys.next();
-        weigh<P, kMasked>(score, rows, a, image, item.begin * P::kKeys, lane);
+        weigh<P, kMasked, true>(score, rows, a, image, item.begin * P::kKeys, lane);
         pack_weights<P>(weights, score);
 
         for (int tile = item.begin + 1; tile < item.end; ++tile) {
@@ -391,12 +422,14 @@ __device__ inline void multiply(const WgmmaArgs& a, const Shared<P>& m) {
             if (!P::kLarge) pass_turn();
             done(m.keys_free(keys.stage));
             keys.next();
-            weigh<P, kMasked>(score, rows, a, image, tile * P::kKeys, lane);
+            weigh<P, kMasked, kRises>(score, rows, a, image, tile * P::kKeys, lane);
             wait_for_products<0>();
             done(m.values_free(values.stage));
             values.next();
+            if constexpr (kRises) {
 #pragma unroll
-            for (int i = 0; i < P::kValues / 2; ++i) sums[i] *= rows.keep[i / 2 % 2];
+                for (int i = 0; i < P::kValues / 2; ++i) sums[i] *= rows.keep[i / 2 % 2];
+            }
             pack_weights<P>(weights, score);
         }
         if (!Queries<P>::kInRegisters) done(m.queries_free());
@@ -407,9 +440,20 @@ __device__ inline void multiply(const WgmmaArgs& a, const Shared<P>& m) {
         wait_for_products<0>();
         done(m.values_free(values.stage));
         values.next();
+        if (!kRises && rows.outgrown()) store_word(m.outgrown(), 1);
         store_rows<P, kSplit, Out>(a, item, rows, sums, item.row + group * 64 + warp * 16, lane);
     }
-}
+
+    template <bool kRises>
+    __device__ void run() {
+        for (int index = blockIdx.x; index < a.items; index += gridDim.x) {
+            const Item item = Item::at<P>(a, index);
+            const bool idle =
+                (P::kCut && group >= item.groups) || (P::kWindows && item.only >= 0 && item.only != group);
+            idle ? keep_step(item) : attend<kRises>(item);
+        }
+    }
+};
 
 template <typename P, bool kMasked, bool kSplit, typename Out>
 __global__ void __launch_bounds__(P::kThreads, 1) wgmma_kernel(const __grid_constant__ WgmmaArgs a) {
@@ -426,16 +470,29 @@ __global__ void __launch_bounds__(P::kThreads, 1) wgmma_kernel(const __grid_cons
             init_barrier(m.keys_free(s), kReaders);
             init_barrier(m.values_free(s), kReaders);
         }
+        store_word(m.outgrown(), 0);
         publish_barriers();
     }
     __syncthreads();
     let_next_start();
+    // Whether all of the block's rows must be computed once more.
+    const auto outgrown = [&] {
+        __syncthreads();
+        return !kMasked && load_word(m.outgrown()) != 0;
+    };
     if (threadIdx.x < 128) {
         give_registers<P::kFetchRegisters>();
-        if (threadIdx.x == 0) fetch<P>(a, m);
+        wait_for_earlier();  // the others wait for what comes from here
+        if (threadIdx.x == 0) fetch<P>(a, m, {});
+        __syncwarp();
+        if (outgrown() && threadIdx.x == 0) fetch<P>(a, m, Place<P>::behind_all(a));
     } else {
         take_registers<P::kMultiplyRegisters>();
-        multiply<P, kMasked, kSplit, Out>(a, m);
+        using Rounds = Multiplier<P, kMasked, kSplit, Out>;
+        if (warpgroup() == P::kGroups) Rounds(a, m, {}).pass_turn();
+        // With a mask a row's first tile may have no keys.
+        Rounds(a, m, {}).template run<kMasked>();
+        if (outgrown()) Rounds(a, m, Place<P>::behind_all(a)).template run<true>();
     }
 #else
     (void)a;

@@ -116,6 +116,15 @@ __device__ inline void meet_cluster() {
             : "memory");
 }
 
+__device__ inline void store_word(unsigned to, unsigned value) {
+    asm volatile("st.shared.u32 [%0], %1;\n" ::"r"(to), "r"(value) : "memory");
+}
+__device__ inline unsigned load_word(unsigned from) {
+    unsigned value;
+    asm volatile("ld.shared.u32 %0, [%1];\n" : "=r"(value) : "r"(from) : "memory");
+    return value;
+}
+
 // The same place in the shared memory of another block of the cluster.
 __device__ inline unsigned address_in(unsigned address, int rank) {
     unsigned there;
