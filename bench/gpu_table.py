@@ -51,6 +51,9 @@ ROWS = (
     ("video frame by phrase, 1 object", "concepts-1", ("waits", "concept_frame"), None, 1),
     ("video frame by phrase, 5 objects", "concepts-5", ("waits", "concept_frame"), None, 1),
     ("video frame by phrase, 16 objects", "concepts-16", ("waits", "concept_frame"), None, 1),
+    ("video frame by phrase, decoded from a file, 1 object", "file-1", ("waits", "concept_frame"), None, 1),
+    ("video frame by phrase, decoded from a file, 5 objects", "file-5", ("waits", "concept_frame"), None, 1),
+    ("video frame by phrase, decoded from a file, 16 objects", "file-16", ("waits", "concept_frame"), None, 1),
 )
 
 

@@ -26,6 +26,23 @@ test_measures_the_frames_of_a_video_by_phrase() {
     has stderr "objects instead of 900"
 }
 
+# Eight frames are more than the folder has: it begins again.
+test_measures_frames_that_are_decoded_meanwhile() {
+    mkdir frames
+    for i in 1 2 3; do cp "$root/assets/squares.jpg" frames/$i.jpg; done
+    run 0 bench -m "$root/models/sam3-shapes.gguf" --task video --objects 2 --runs 8 --image-size 112 --video frames --json
+    has stdout '"video": "frames"'
+    has stdout '"video_frame"'
+    run 0 bench -m "$root/models/sam3-shapes.gguf" --task concepts --objects 2 --runs 2 --image-size 112 --video frames
+    has stdout "video frame by phrase"
+    run 1 bench -m "$root/models/sam3-shapes.gguf" --task video --runs 1 --image-size 112 --video absent.mp4
+    has stderr "absent.mp4"
+    run 2 bench -m "$root/models/sam3-shapes.gguf" --task click --video frames
+    has stderr "--task concepts"
+    run 2 bench -m "$root/models/sam3-shapes.gguf" --task video --video frames -i "$root/assets/squares.jpg"
+    has stderr "--image"
+}
+
 test_a_task_loads_and_measures_only_what_it_needs() {
     run 0 bench -m "$root/models/sam3-shapes.gguf" --task click --runs 1
     has stdout "next click"
