@@ -1,5 +1,5 @@
-// What a GPU did, kernel by kernel: a library that CUDA loads into a program by itself and that writes a table when the program
-// ends. bench/gpu_trace.py sums it up.
+// What a GPU did, kernel by kernel: a library that CUDA loads into a program by itself and that writes a table when the
+// program ends. bench/gpu_trace.py sums it up.
 //
 //     CUDA_INJECTION64_PATH=build-cuda/libsam3_gpu_trace.so SAM3_GPU_TRACE=trace.tsv build-cuda/sam3 bench ...
 //
@@ -73,7 +73,8 @@ void write_table() {
         int status = 0;
         const std::unique_ptr<char, decltype(&std::free)> plain(
             abi::__cxa_demangle(row.name.c_str(), nullptr, nullptr, &status), &std::free);
-        std::fprintf(file, "%llu\t%llu\t%u\t%d\t%s\n", static_cast<unsigned long long>(row.start - rows().front().start),
+        std::fprintf(file, "%llu\t%llu\t%u\t%d\t%s\n",
+                     static_cast<unsigned long long>(row.start - rows().front().start),
                      static_cast<unsigned long long>(row.end - row.start), row.stream, row.blocks,
                      status == 0 ? plain.get() : row.name.c_str());
     }

@@ -38,8 +38,8 @@ constexpr int kScaleBytes = 2 * kGroups * kRows * 4;  // of rows: of two tiles, 
 template <Finish kFinish>
 struct Plan {
     static constexpr bool kSum = kFinish == Finish::residual;
-    static constexpr int kTogether = kSum ? kGroups : 1;           // warpgroups that multiply one tile
-    static constexpr int kChannels = kTogether * kBlocks * kWide;  // of out: rows of w
+    static constexpr int kTileGroups = kSum ? kGroups : 1;           // warpgroups that multiply one tile
+    static constexpr int kChannels = kTileGroups * kBlocks * kWide;  // of out: rows of w
     static constexpr int kChannelBytes = kChannels * kRowBytes;
     static constexpr int kStageBytes = kChannelBytes + kPair * kShareBytes;
     static constexpr int kStages = kSum ? 4 : 5;
@@ -158,7 +158,7 @@ struct Multiplier {
     // Barriers of stages know only whether a phase is odd: who multiplies next waits until all stages before are full.
     __device__ void pass_turn() const { arrive_in_block(kTurn + 1 - group, kGroups * 128); }
     // Of the channels of a tile this warpgroup's 128.
-    __device__ int share() const { return P::kTogether == 1 ? 0 : group; }
+    __device__ int share() const { return P::kTileGroups == 1 ? 0 : group; }
     __device__ int channel_of(const Tile& tile, int b) const { return tile.channel + (share() * kBlocks + b) * kWide; }
     __device__ Channels channels_at(int first) const {
         Channels channels;
@@ -267,7 +267,7 @@ struct Multiplier {
 
     __device__ void run() {
         if (kCodes) wait_for_earlier();
-        constexpr bool kOneTile = P::kTogether == kGroups;
+        constexpr bool kOneTile = P::kTileGroups == kGroups;
         if (kOneTile && group == 1) wait_in_block(kStarted, kGroups * 128);
         bool leads = kOneTile && group == 0;
         const int step = static_cast<int>(gridDim.x) / kPair;
@@ -314,7 +314,7 @@ __global__ void __cluster_dims__(kPair, 1, 1) __launch_bounds__(kThreads, 1)
     if (threadIdx.x == 0) {
         for (int s = 0; s < P::kStages; ++s) {
             init_barrier(m.full(s), 1);
-            init_barrier(m.free(s), kPair * P::kTogether * 4);  // warps of both blocks
+            init_barrier(m.free(s), kPair * P::kTileGroups * 4);  // warps of both blocks
         }
         publish_barriers();
     }
