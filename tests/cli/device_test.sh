@@ -14,6 +14,17 @@ test_auto_takes_a_gpu_that_is_there() {
     empty stderr
 }
 
+# A plug-in that cannot be loaded tells whether somebody tried.
+test_without_a_driver_the_plugin_is_left_alone() {
+    cp "$program" sam3
+    echo "not a library" >libsam3_cuda.so
+    local said="there is no NVIDIA driver"
+    ! python3 -c 'import ctypes; ctypes.CDLL("libcuda.so.1")' 2>/dev/null || said="the CUDA plug-in cannot be loaded"
+    program=$PWD/sam3 SAM3_DEVICE= run 0 doctor
+    has stdout "$said"
+    grep -qE '^device +cpu, f32$' stdout || fail "expected the CPU where there is no GPU"
+}
+
 test_a_gpu_gives_the_answers_of_the_cpu() {
     run 0 "${segment[@]}" --device cpu
     mv stdout expected
