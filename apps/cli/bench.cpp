@@ -3,6 +3,7 @@
 #include "engine/timing.h"
 #include "host.h"
 #include "media/image_io.h"
+#include "media/video_reader.h"
 #include "model_options.h"
 #include "status.h"
 #include "values.h"
@@ -18,6 +19,8 @@
 
 namespace sam3::cli {
 namespace {
+
+bool is_video(const BenchJob& job) { return job.task == "video" || job.task == "concepts"; }
 
 struct Options {
     ModelOptions model;
@@ -84,13 +87,22 @@ void measure_profile(ImageSession& session, BenchRunner& runner, Profile& profil
     profile.peak = measure_peak(session.ops(), session.model().precision());
 }
 
+void check_video(const Options& options) {
+    const std::string& video = options.job.video;
+    if (video.empty()) return;
+    if (!is_video(options.job)) throw UsageError("--video is for --task video and --task concepts");
+    if (!options.image.empty())
+        throw UsageError("--video and --image exclude each other: frames come from one of them");
+    if (video == "-" || is_camera(video))
+        throw UsageError("--video takes a file or a folder of images: it begins again where it ends, which " +
+                         std::string(video == "-" ? "a pipe" : "a camera") + " cannot");
+}
+
 Report measure(const Options& options) {
     Report report;
     Status status(false);
     BenchJob job = options.job;
-    const bool video = job.task == "video" || job.task == "concepts";
-    if (!job.video.empty() && !video) throw UsageError("--video is for --task video and --task concepts");
-    if (!job.video.empty() && !options.image.empty()) throw UsageError("frames come from --video or from --image");
+    check_video(options);
     job.picture = options.image.empty() ? synthetic_picture() : read_image(options.image);
     status.show("loading " + options.model.path);
     std::shared_ptr<const Model> model;
@@ -140,8 +152,8 @@ void print_json(const Options& options, const Report& report) {
                                    {"warmup", report.warmup},
                                    {"pause_seconds", options.pause},
                                    {"batch", options.job.batch}};
-    const bool video = options.job.task == "video" || options.job.task == "concepts";
-    if (video && !options.job.video.empty()) json["video"] = options.job.video;
+    const bool video = is_video(options.job);
+    if (!options.job.video.empty()) json["video"] = options.job.video;
     if (video) json["objects"] = options.job.objects;
     if (video) json["masks"] = report.times.masks;
     json["load_seconds"] = report.load_seconds;

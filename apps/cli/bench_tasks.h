@@ -16,7 +16,7 @@ struct BenchJob {
     // frame with clicked objects; "concepts": a frame on which a phrase is looked for and what it found is followed
     std::string task = "image";
     Image picture;
-    std::string video;                              // frames of it instead of the picture, moved; empty: the picture
+    std::string video;                              // whose frames are taken instead of the picture, moved; or empty
     std::string text = "object", second = "thing";  // phrases
     float threshold = 0.5F;                         // scores above it get a mask
     int top_k = 0;                                  // of those the best so many; 0: all

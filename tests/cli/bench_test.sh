@@ -41,6 +41,10 @@ test_measures_frames_that_are_decoded_meanwhile() {
     has stderr "--task concepts"
     run 2 bench -m "$root/models/sam3-shapes.gguf" --task video --video frames -i "$root/assets/squares.jpg"
     has stderr "--image"
+    run 2 bench -m "$root/models/sam3-shapes.gguf" --task video --video camera:lavfi:testsrc
+    has stderr "a camera cannot"
+    run 2 bench -m "$root/models/sam3-shapes.gguf" --task video --video -
+    has stderr "a pipe cannot"
 }
 
 test_a_task_loads_and_measures_only_what_it_needs() {

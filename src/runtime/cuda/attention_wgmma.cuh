@@ -440,7 +440,7 @@ struct Multiplier {
         wait_for_products<0>();
         done(m.values_free(values.stage));
         values.next();
-        if (!kRises && rows.outgrown()) store_word(m.outgrown(), 1);
+        if (!kRises && rows.outgrown()) store_shared(m.outgrown(), 1);
         store_rows<P, kSplit, Out>(a, item, rows, sums, item.row + group * 64 + warp * 16, lane);
     }
 
@@ -470,7 +470,7 @@ __global__ void __launch_bounds__(P::kThreads, 1) wgmma_kernel(const __grid_cons
             init_barrier(m.keys_free(s), kReaders);
             init_barrier(m.values_free(s), kReaders);
         }
-        store_word(m.outgrown(), 0);
+        store_shared(m.outgrown(), 0);
         publish_barriers();
     }
     __syncthreads();
@@ -478,7 +478,7 @@ __global__ void __launch_bounds__(P::kThreads, 1) wgmma_kernel(const __grid_cons
     // Whether all of the block's rows must be computed once more.
     const auto outgrown = [&] {
         __syncthreads();
-        return !kMasked && load_word(m.outgrown()) != 0;
+        return !kMasked && load_shared(m.outgrown()) != 0;
     };
     if (threadIdx.x < 128) {
         give_registers<P::kFetchRegisters>();

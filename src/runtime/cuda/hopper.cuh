@@ -116,15 +116,6 @@ __device__ inline void meet_cluster() {
             : "memory");
 }
 
-__device__ inline void store_word(unsigned to, unsigned value) {
-    asm volatile("st.shared.u32 [%0], %1;\n" ::"r"(to), "r"(value) : "memory");
-}
-__device__ inline unsigned load_word(unsigned from) {
-    unsigned value;
-    asm volatile("ld.shared.u32 %0, [%1];\n" : "=r"(value) : "r"(from) : "memory");
-    return value;
-}
-
 // The same place in the shared memory of another block of the cluster.
 __device__ inline unsigned address_in(unsigned address, int rank) {
     unsigned there;
@@ -161,7 +152,7 @@ __device__ inline void give_registers() {
 }
 
 // A value that all threads of a warp have, said so that the compiler knows: it then keeps what follows from it once for
-// a warp, where descriptions of matrices must be. Made by every thread, those take most of a loop's instructions.
+// a warp, where descriptions of matrices must be. Made by every thread, those are half of a loop's instructions.
 template <typename T>
 __device__ inline T uniform(T value) {
     return __shfl_sync(0xffffffffU, value, 0);

@@ -31,20 +31,11 @@ struct Rotation {
     }
 };
 
-__device__ inline void store_shared(unsigned to, unsigned value) {
-    asm volatile("st.shared.b32 [%0], %1;\n" ::"r"(to), "r"(value));
-}
 __device__ inline float2 load_floats(unsigned from) {
     float2 v;
     asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];\n" : "=f"(v.x), "=f"(v.y) : "r"(from));
     return v;
 }
-__device__ inline unsigned load_shared(unsigned from) {
-    unsigned value;
-    asm volatile("ld.shared.b32 %0, [%1];\n" : "=r"(value) : "r"(from));
-    return value;
-}
-
 template <typename Out>
 __device__ inline unsigned pack_as(float2 v) {
     if constexpr (std::is_same_v<Out, bf16>) {

@@ -7,6 +7,16 @@ namespace sam3::cuda {
 
 __device__ inline unsigned shared_address(const void* p) { return static_cast<unsigned>(__cvta_generic_to_shared(p)); }
 
+// Four bytes of shared memory.
+__device__ inline void store_shared(unsigned to, unsigned value) {
+    asm volatile("st.shared.b32 [%0], %1;\n" ::"r"(to), "r"(value));
+}
+__device__ inline unsigned load_shared(unsigned from) {
+    unsigned value;
+    asm volatile("ld.shared.b32 %0, [%1];\n" : "=r"(value) : "r"(from));
+    return value;
+}
+
 __device__ inline uint4 load16_from_shared(unsigned address) {
     uint4 x;
     asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];\n"
