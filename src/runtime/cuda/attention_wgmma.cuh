@@ -343,6 +343,8 @@ __device__ inline void store_rows(const WgmmaArgs& a, const Item& item, const Ro
     }
 }
 
+enum NamedBarrier { kEnd = 1, kTurn };  // a turn for each warpgroup
+
 // A warpgroup's way through its items.
 template <typename P, bool kMasked, bool kSplit, typename Out>
 struct Multiplier {
@@ -364,8 +366,8 @@ struct Multiplier {
     // Warpgroups start their products in turn: while one's run, the others weigh. A turn ends when the scores are
     // there, or else all would wait for scores and weigh at the same time; large heads, whose products take longest,
     // keep the tensor cores supplied instead.
-    __device__ void take_turn() const { wait_in_block(1 + group, 256); }
-    __device__ void pass_turn() const { arrive_in_block(1 + (group + 1) % P::kGroups, 256); }
+    __device__ void take_turn() const { wait_in_block(kTurn + group, 256); }
+    __device__ void pass_turn() const { arrive_in_block(kTurn + (group + 1) % P::kGroups, 256); }
 
     // What a warpgroup does that has no queries.
     __device__ void keep_step(const Item& item) {
@@ -477,7 +479,7 @@ __global__ void __launch_bounds__(P::kThreads, 1) wgmma_kernel(const __grid_cons
     let_next_start();
     // Whether all of the block's rows must be computed once more.
     const auto outgrown = [&] {
-        __syncthreads();
+        wait_in_block(kEnd, P::kThreads);  // not __syncthreads(), which must be one place of the code
         return !kMasked && load_shared(m.outgrown()) != 0;
     };
     if (threadIdx.x < 128) {
