@@ -97,9 +97,10 @@ struct Shared {
     __device__ unsigned values_full(int s) const { return barriers + 8 * (2 + P::kStages + s); }
     __device__ unsigned keys_free(int s) const { return barriers + 8 * (2 + 2 * P::kStages + s); }
     __device__ unsigned values_free(int s) const { return barriers + 8 * (2 + 3 * P::kStages + s); }
+    __device__ unsigned finished() const { return barriers + 8 * (2 + 4 * P::kStages); }
     // Whether a row's sum was too large: a word.
-    __device__ unsigned outgrown() const { return barriers + P::kBarrierBytes - 4; }
-    static_assert(8 * (2 + 4 * P::kStages) <= P::kBarrierBytes - 4);
+    __device__ unsigned outgrown() const { return finished() + 8; }
+    static_assert(8 * (2 + 4 * P::kStages) + 12 <= P::kBarrierBytes);
 };
 
 // One after the other, a block computes several of these: some queries of a head, over some of the keys.
@@ -343,8 +344,6 @@ __device__ inline void store_rows(const WgmmaArgs& a, const Item& item, const Ro
     }
 }
 
-enum NamedBarrier { kEnd = 1, kTurn };  // a turn for each warpgroup
-
 // A warpgroup's way through its items.
 template <typename P, bool kMasked, bool kSplit, typename Out>
 struct Multiplier {
@@ -366,8 +365,8 @@ struct Multiplier {
     // Warpgroups start their products in turn: while one's run, the others weigh. A turn ends when the scores are
     // there, or else all would wait for scores and weigh at the same time; large heads, whose products take longest,
     // keep the tensor cores supplied instead.
-    __device__ void take_turn() const { wait_in_block(kTurn + group, 256); }
-    __device__ void pass_turn() const { arrive_in_block(kTurn + (group + 1) % P::kGroups, 256); }
+    __device__ void take_turn() const { wait_in_block(1 + group, 256); }
+    __device__ void pass_turn() const { arrive_in_block(1 + (group + 1) % P::kGroups, 256); }
 
     // What a warpgroup does that has no queries.
     __device__ void keep_step(const Item& item) {
@@ -448,12 +447,14 @@ struct Multiplier {
 
     template <bool kRises>
     __device__ void run() {
+        if (group == P::kGroups - 1) pass_turn();
         for (int index = blockIdx.x; index < a.items; index += gridDim.x) {
             const Item item = Item::at<P>(a, index);
             const bool idle =
                 (P::kCut && group >= item.groups) || (P::kWindows && item.only >= 0 && item.only != group);
             idle ? keep_step(item) : attend<kRises>(item);
         }
+        if (group == 0) take_turn();  // nothing is left over
     }
 };
 
@@ -472,6 +473,7 @@ __global__ void __launch_bounds__(P::kThreads, 1) wgmma_kernel(const __grid_cons
             init_barrier(m.keys_free(s), kReaders);
             init_barrier(m.values_free(s), kReaders);
         }
+        init_barrier(m.finished(), P::kGroups * 128);
         store_shared(m.outgrown(), 0);
         publish_barriers();
     }
@@ -479,21 +481,22 @@ __global__ void __launch_bounds__(P::kThreads, 1) wgmma_kernel(const __grid_cons
     let_next_start();
     // Whether all of the block's rows must be computed once more.
     const auto outgrown = [&] {
-        wait_in_block(kEnd, P::kThreads);  // not __syncthreads(), which must be one place of the code
-        return !kMasked && load_shared(m.outgrown()) != 0;
+        if (kMasked) return false;
+        wait_barrier(m.finished(), 0);
+        return load_shared(m.outgrown()) != 0;
     };
     if (threadIdx.x < 128) {
         give_registers<P::kFetchRegisters>();
         wait_for_earlier();  // the others wait for what comes from here
-        if (threadIdx.x == 0) fetch<P>(a, m, {});
-        __syncwarp();
-        if (outgrown() && threadIdx.x == 0) fetch<P>(a, m, Place<P>::behind_all(a));
+        if (threadIdx.x > 0) return;
+        fetch<P>(a, m, {});
+        if (outgrown()) fetch<P>(a, m, Place<P>::behind_all(a));
     } else {
         take_registers<P::kMultiplyRegisters>();
         using Rounds = Multiplier<P, kMasked, kSplit, Out>;
-        if (warpgroup() == P::kGroups) Rounds(a, m, {}).pass_turn();
         // With a mask a row's first tile may have no keys.
         Rounds(a, m, {}).template run<kMasked>();
+        arrive(m.finished());
         if (outgrown()) Rounds(a, m, Place<P>::behind_all(a)).template run<true>();
     }
 #else

@@ -7,13 +7,25 @@
 // Hopper's barriers, bulk copies and descriptors, as functions.
 namespace sam3::cuda {
 
+// Built with -DSAM3_JITTER, warps sleep for up to 2 us around every barrier, each time for another while: answers must
+// stay what they are, for whoever waits must not lean on who is usually first.
+__device__ inline void jitter() {
+#if defined(SAM3_JITTER)
+    const unsigned place = (blockIdx.x * 32U + threadIdx.x / 32U) * 0x9E3779B9U;
+    const unsigned mixed = (static_cast<unsigned>(clock()) ^ place) * 0x85EBCA6BU;
+    __nanosleep(mixed >> 21);
+#endif
+}
+
 __device__ inline void init_barrier(unsigned barrier, int arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n" ::"r"(barrier), "r"(arrivals) : "memory");
 }
 __device__ inline void arrive(unsigned barrier) {
+    jitter();
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];\n" ::"r"(barrier) : "memory");
 }
 __device__ inline void arrive_expecting(unsigned barrier, int bytes) {
+    jitter();
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(barrier), "r"(bytes) : "memory");
 }
 // Waits until the phase with this parity is over.
@@ -24,6 +36,7 @@ __device__ inline void wait_barrier(unsigned barrier, int parity) {
         "@!done bra again;\n}\n" ::"r"(barrier),
         "r"(parity)
         : "memory");
+    jitter();
 }
 // A place in a ring of stages, and the parity of the barriers there.
 template <int kStages>
@@ -92,6 +105,7 @@ __device__ inline void show_to_copies() { asm volatile("fence.proxy.async.shared
 
 // At the barrier in the same place of another block of the cluster.
 __device__ inline void arrive_in_cluster(unsigned barrier, int block) {
+    jitter();
     asm volatile(
         "{\n.reg .b32 there;\n"
         "mapa.shared::cluster.u32 there, %0, %1;\n"
@@ -102,14 +116,18 @@ __device__ inline void arrive_in_cluster(unsigned barrier, int block) {
 
 // Named barriers of a block: `threads` of them, those that wait and those that only arrive, complete one.
 __device__ inline void wait_in_block(int barrier, int threads) {
+    jitter();
     asm volatile("bar.sync %0, %1;\n" ::"r"(barrier), "r"(threads) : "memory");
+    jitter();
 }
 __device__ inline void arrive_in_block(int barrier, int threads) {
+    jitter();
     asm volatile("bar.arrive %0, %1;\n" ::"r"(barrier), "r"(threads) : "memory");
 }
 
 // Blocks of a cluster: all of their threads wait for each other; what was written before is seen behind it.
 __device__ inline void meet_cluster() {
+    jitter();
     asm volatile(
         "barrier.cluster.arrive.release;\n"
         "barrier.cluster.wait.acquire;\n" ::

@@ -287,7 +287,7 @@ struct Multiplier {
             float sums[kBlocks][kRows / 2];
             if (!kOneTile) wait_in_block(kTurn + group, kGroups * 128);
             multiply(sums, leads);
-            if (!kOneTile) pass_turn();
+            if (!kOneTile && index + step < a.items) pass_turn();
             Angles angles;
             if (rotates(tile, 0)) angles.load(a.rotation, part, tile.row);
             wait_for_products<0>();
