@@ -2,6 +2,7 @@
 # install_test.sh CMAKE BUILD SOURCES CXX CC: installs, then builds and runs consumers with find_package and pkg-config.
 set -euo pipefail
 cmake=$1 build=$2 sources=$3 cxx=$4 cc=$5
+root=$(cd "$sources/../.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 prefix=$work/prefix
@@ -29,11 +30,17 @@ export PKG_CONFIG_PATH
 # shellcheck disable=SC2046
 "$cxx" -std=c++14 $(pkg-config --cflags sam3) "$sources/consumer.cpp" -o "$work/with_pkg_config" $(pkg-config --libs sam3)
 # shellcheck disable=SC2046
-"$cc" -std=c11 $(pkg-config --cflags sam3) "$sources/consumer.c" -o "$work/in_c" $(pkg-config --libs sam3)
+"$cc" -std=c11 $(pkg-config --cflags sam3) "$root/examples/follow.c" -o "$work/follow" $(pkg-config --libs sam3)
 
 export LD_LIBRARY_PATH=$(dirname "$PKG_CONFIG_PATH")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-for program in "$work/consumer/build/consumer" "$work/with_pkg_config" "$work/in_c"; do
+for program in "$work/consumer/build/consumer" "$work/with_pkg_config"; do
     found=$("$program")
     [ "$found" = "$version" ] || { echo "expected version $version, found $found from $program" >&2; exit 1; }
 done
+
+"$work/follow" "$root/models/sam3-shapes.gguf" "$root/assets/clip.mp4" "red square" >"$work/follow.tsv"
+frames=$(awk -F'\t' 'NR > 1 && $3 == "red square" && $4 > 0.5 { print $1 }' "$work/follow.tsv" | sort -un | wc -l)
+[ "$frames" = 24 ] || { cat "$work/follow.tsv"; echo "expected a red square on 24 frames, found it on $frames" >&2; exit 1; }
+! "$work/follow" "$root/models/sam3-shapes.gguf" absent.mp4 "red square" 2>"$work/follow.err"
+grep -q '^follow: .*absent.mp4' "$work/follow.err" || { cat "$work/follow.err"; exit 1; }
 echo "find_package, pkg-config and C consumers run with sam3 $version"
