@@ -15,6 +15,7 @@
  * Threads: a model may be shared by any number of threads; a session and its trackers belong to one thread at a time.
  * Failure: NULL, 0 or -1 as each function says, and sam3_c_last_error() then says why.
  * Pictures: 8-bit RGB, rows from the top without padding; they are copied.
+ * Only sam3.h has: batches of images and of prompts, points for concepts, the union of all matches.
  * The functions begin with sam3_c_, so that a program may include both headers. Valid C11. */
 #ifndef SAM3_C_H
 #define SAM3_C_H
