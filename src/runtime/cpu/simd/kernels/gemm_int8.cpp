@@ -106,18 +106,13 @@ struct Int8Coding {
 constexpr float kRounder = 12582912.0F;
 constexpr int32_t kRounderBits = 0x4B400000;
 
-// v * factor rounded once, to a whole number. Where there is no FMA, doubles hold the product exactly.
+// v * factor rounded once, to a whole number: doubles hold the product of two floats exactly. Floats would need an FMA,
+// which is made of a * b + c only where the compiler optimises.
 SAM3_INLINE IntVec nearest_of_product(Vec v, float factor) {
-#if defined(__FMA__) || defined(__aarch64__)
-    return bits(v * factor + kRounder) - kRounderBits;
-#else
-    constexpr double kDoubleRounder = 6755399441055744.0;  // 1.5 * 2^52
-    IntVec result;
-    for (int i = 0; i < kLanes; ++i)
-        result[i] = static_cast<int32_t>(static_cast<double>(v[i]) * static_cast<double>(factor) + kDoubleRounder -
-                                         kDoubleRounder);
-    return result;
-#endif
+    typedef double Wide __attribute__((vector_size(8 * kLanes)));
+    constexpr double kWideRounder = 6755399441055744.0;  // 1.5 * 2^52
+    const Wide product = __builtin_convertvector(v, Wide) * static_cast<double>(factor);
+    return __builtin_convertvector(product + kWideRounder - kWideRounder, IntVec);
 }
 
 SAM3_INLINE IntVec within(IntVec v, int32_t least, int32_t most) {
