@@ -10,6 +10,17 @@ struct sam3_c_picture {
     sam3_image image;
 };
 
+namespace {
+
+bool is_positive(const uint8_t* positive, size_t index) { return positive == nullptr || positive[index] != 0; }
+sam3_box box_of(const sam3_c_box& box) { return {box.x0, box.y0, box.x1, box.y1}; }
+
+sam3_c_picture* new_picture(sam3_image image) {
+    return image.width > 0 ? new sam3_c_picture{std::move(image)} : nullptr;
+}
+
+}  // namespace
+
 namespace sam3::api {
 
 sam3_c_result* new_result(sam3_result result) {
@@ -29,12 +40,11 @@ sam3_image rgb_image(const uint8_t* rgb, int width, int height) {
 sam3_pvs_params params_of(const sam3_c_clicks& clicks) {
     sam3_pvs_params params;
     if (clicks.point_count > 0) given(clicks.points, "points");
-    for (size_t i = 0; i < clicks.point_count; ++i) {
-        const bool good = clicks.positive == nullptr || clicks.positive[i] != 0;
-        (good ? params.pos_points : params.neg_points).push_back({clicks.points[i].x, clicks.points[i].y});
-    }
+    for (size_t i = 0; i < clicks.point_count; ++i)
+        (is_positive(clicks.positive, i) ? params.pos_points : params.neg_points)
+            .push_back({clicks.points[i].x, clicks.points[i].y});
     if (clicks.box != nullptr) {
-        params.box = {clicks.box->x0, clicks.box->y0, clicks.box->x1, clicks.box->y1};
+        params.box = box_of(*clicks.box);
         params.use_box = true;
     }
     return params;
@@ -95,11 +105,8 @@ sam3_c_result* sam3_c_segment_concept(sam3_c_session* session, const char* text,
         if (text != nullptr) params.text_prompt = text;
         params.score_threshold = threshold;
         if (box_count > 0) given(boxes, "boxes");
-        for (size_t i = 0; i < box_count; ++i) {
-            const bool good = positive == nullptr || positive[i] != 0;
-            (good ? params.pos_exemplars : params.neg_exemplars)
-                .push_back({boxes[i].x0, boxes[i].y0, boxes[i].x1, boxes[i].y1});
-        }
+        for (size_t i = 0; i < box_count; ++i)
+            (is_positive(positive, i) ? params.pos_exemplars : params.neg_exemplars).push_back(box_of(boxes[i]));
         return new_result(sam3_segment_pcs(*work.state, *work.model, params));
     });
 }
@@ -151,17 +158,12 @@ int sam3_c_save_mask(const sam3_c_result* result, int index, const char* path) {
 void sam3_c_free_result(sam3_c_result* result) { delete result; }
 
 sam3_c_picture* sam3_c_load_picture(const char* path) {
-    return guarded<sam3_c_picture*>(nullptr, [&] {
-        sam3_image image = sam3_load_image(given(path, "path"));
-        return image.width > 0 ? new sam3_c_picture{std::move(image)} : nullptr;
-    });
+    return guarded<sam3_c_picture*>(nullptr, [&] { return new_picture(sam3_load_image(given(path, "path"))); });
 }
 
 sam3_c_picture* sam3_c_load_frame(const char* video, int frame) {
-    return guarded<sam3_c_picture*>(nullptr, [&] {
-        sam3_image image = sam3_decode_video_frame(given(video, "video"), frame);
-        return image.width > 0 ? new sam3_c_picture{std::move(image)} : nullptr;
-    });
+    return guarded<sam3_c_picture*>(nullptr,
+                                    [&] { return new_picture(sam3_decode_video_frame(given(video, "video"), frame)); });
 }
 
 int sam3_c_width(const sam3_c_picture* picture) { return picture == nullptr ? 0 : picture->image.width; }

@@ -1,6 +1,5 @@
 // The public functions of sam3.h and sam3_c.h on a small random model: results, ownership and errors.
 #include "sam3.h"
-#include "sam3_c.h"
 
 #include <gtest/gtest.h>
 
@@ -217,26 +216,6 @@ TEST(ApiLoading, AnUnknownPrecisionIsASentence) {
     EXPECT_EQ(sam3_load_model(params), nullptr);
     EXPECT_NE(std::string(sam3_last_error()).find("there is no precision 'int4'"), std::string::npos)
         << sam3_last_error();
-}
-
-TEST(ApiC, SegmentsAndOutlivesItsHandles) {
-    sam3_c_model* model = sam3_c_load_model(model_folder().c_str(), "hf");
-    ASSERT_NE(model, nullptr) << sam3_c_last_error();
-    sam3_c_session* session = sam3_c_create_session(model, 2);
-    ASSERT_NE(session, nullptr);
-    sam3_c_free_model(model);  // the session holds what it needs
-    const sam3_image image = picture(131, 97);
-    ASSERT_EQ(sam3_c_encode_rgb(session, image.data.data(), image.width, image.height), 1) << sam3_c_last_error();
-    sam3_c_result* result = sam3_c_segment_text(session, "red circle", 0.05F);
-    ASSERT_NE(result, nullptr) << sam3_c_last_error();
-    EXPECT_GT(sam3_c_count(result), 0);
-    EXPECT_EQ(sam3_c_detection(result, 0).width, 131);
-    EXPECT_EQ(sam3_c_detection(result, 1000).mask, nullptr);
-    sam3_c_free_result(result);
-    EXPECT_EQ(sam3_c_segment_text(session, "", 0.5F), nullptr);
-    EXPECT_STRNE(sam3_c_last_error(), "");
-    sam3_c_free_session(session);
-    sam3_c_free_session(nullptr);
 }
 
 }  // namespace

@@ -128,6 +128,42 @@ TEST_F(CApi, TextAndExemplarsGiveWhatCppGives) {
                 sam3_segment_pcs(*state_, *model_, params));
 }
 
+TEST_F(CApi, ASessionOutlivesItsModel) {
+    Model model(sam3_c_load_model((std::string(SAM3_TEST_DATA) + "/models/sam3-a").c_str(), "hf"));
+    ASSERT_NE(model, nullptr) << sam3_c_last_error();
+    const Session session(sam3_c_create_session(model.get(), 2));
+    ASSERT_NE(session, nullptr) << sam3_c_last_error();
+    model.reset();
+    const sam3_image image = frame(0);
+    ASSERT_EQ(sam3_c_encode_rgb(session.get(), image.data.data(), image.width, image.height), 1);
+    const Result result(sam3_c_segment_text(session.get(), "red circle", 0.05F));
+    ASSERT_NE(result, nullptr) << sam3_c_last_error();
+    EXPECT_GT(sam3_c_count(result.get()), 0);
+    EXPECT_EQ(sam3_c_detection(result.get(), 0).width, image.width);
+    EXPECT_EQ(sam3_c_detection(result.get(), 1000).mask, nullptr);
+    EXPECT_EQ(sam3_c_segment_text(session.get(), "", 0.5F), nullptr);
+    EXPECT_TRUE(said("nothing to look for"));
+}
+
+TEST_F(CApi, WhatIsNotThereIsASentence) {
+    EXPECT_EQ(sam3_c_load_model("/no/such/model", nullptr), nullptr);
+    EXPECT_TRUE(said("/no/such/model"));
+    EXPECT_EQ(sam3_c_load_model(kModel.c_str(), "meta"), nullptr);
+    EXPECT_TRUE(said("meta"));
+    EXPECT_EQ(sam3_c_load_picture("/no/such/image.png"), nullptr);
+    EXPECT_TRUE(said("/no/such/image.png"));
+    EXPECT_EQ(sam3_c_load_frame(kClip.c_str(), 24), nullptr);
+    EXPECT_TRUE(said("24 frames"));
+    const sam3_c_clicks clicks{&kSquare, nullptr, 1, nullptr};
+    EXPECT_EQ(sam3_c_segment_clicks(session_.get(), &clicks, 0), nullptr);
+    EXPECT_TRUE(said("image"));  // none is encoded yet
+    const Tracker tracker(sam3_c_create_visual_tracker(session_.get(), nullptr));
+    EXPECT_EQ(sam3_c_add_instance(tracker.get(), &clicks), -1);
+    EXPECT_TRUE(said("no frame to point at"));
+    EXPECT_EQ(sam3_c_restore_tracker(tracker.get(), "/no/such/file"), 0);
+    EXPECT_TRUE(said("/no/such/file"));
+}
+
 TEST_F(CApi, ClicksGiveWhatCppGives) {
     encode(0);
     sam3_pvs_params params;

@@ -43,4 +43,6 @@ frames=$(awk -F'\t' 'NR > 1 && $3 == "red square" && $4 > 0.5 { print $1 }' "$wo
 [ "$frames" = 24 ] || { cat "$work/follow.tsv"; echo "expected a red square on 24 frames, found it on $frames" >&2; exit 1; }
 ! "$work/follow" "$root/models/sam3-shapes.gguf" absent.mp4 "red square" 2>"$work/follow.err"
 grep -q '^follow: .*absent.mp4' "$work/follow.err" || { cat "$work/follow.err"; exit 1; }
+! "$work/follow" 2>"$work/follow.err"
+grep -q '^usage: .*MODEL VIDEO PHRASE' "$work/follow.err" || { cat "$work/follow.err"; exit 1; }
 echo "find_package, pkg-config and C consumers run with sam3 $version"

@@ -36,6 +36,7 @@ __device__ inline float2 load_floats(unsigned from) {
     asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];\n" : "=f"(v.x), "=f"(v.y) : "r"(from));
     return v;
 }
+
 template <typename Out>
 __device__ inline unsigned pack_as(float2 v) {
     if constexpr (std::is_same_v<Out, bf16>) {
